@@ -1,0 +1,154 @@
+//! What is sent to an instance.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::{Actor, Data, InstanceKey};
+
+/// SHA-256 over a command and its actor: tells a retry from another use of the same idempotency key.
+pub type Fingerprint = [u8; 32];
+
+/// One thing that somebody wants done to one instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// Which instance it is for.
+    pub instance: InstanceKey,
+    /// What is to be done.
+    pub action: Action,
+    /// Who sent it.
+    pub actor: Actor,
+    /// The idempotency key, if one was given; recorded in the history.
+    pub idempotency_key: Option<String>,
+}
+
+/// What a command does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Begins a run.
+    Start(Start),
+    /// Sends an event.
+    Send(Send),
+    /// Ends the run at once: status `terminated`.
+    Terminate(Close),
+    /// Ends the run on request: status `canceled`.
+    Cancel(Close),
+}
+
+/// Begins a run of an id.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Start {
+    /// The run to be, chosen at random by the door; no part of the fingerprint, since a retry draws another.
+    #[serde(skip)]
+    pub run: Uuid,
+    /// The first data.
+    pub data: Data,
+}
+
+/// Sends an event, or asks for a target state, under conditions. At least one of `event` and `to` is set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Send {
+    /// The event's name.
+    pub event: Option<String>,
+    /// The state to be reached; alone, it must match exactly one transition.
+    pub to: Option<String>,
+    /// The state that the sender believes the instance to be in.
+    pub from: Option<String>,
+    /// The version that the sender saw.
+    pub expected_version: Option<i64>,
+    /// The run that the sender means.
+    pub run: Option<Uuid>,
+    /// What guards and assigns see as `event`.
+    pub data: Data,
+}
+
+/// Ends a run from outside the definition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Close {
+    /// The run that the sender means; none: the current one.
+    pub run: Option<Uuid>,
+    /// Why; recorded in the history.
+    pub reason: String,
+}
+
+impl Command {
+    /// Hash of what the command asks and who asks it. Object keys are hashed in sorted order, so two texts of the same
+    /// JSON agree; whether the actor was verified makes no difference.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let value = serde_json::json!({ "action": &self.action, "actor": &self.actor.id, "roles": &self.actor.roles });
+        let mut hasher = Sha256::new();
+        hash_canonical(&value, &mut hasher);
+        hasher.finalize().into()
+    }
+}
+
+/// Feeds `value` to the hasher, objects in the order of their keys, each part with its kind and length in front so that
+/// no two values feed the same bytes.
+fn hash_canonical(value: &serde_json::Value, hasher: &mut Sha256) {
+    use serde_json::Value;
+    match value {
+        Value::Null => hasher.update(b"n"),
+        Value::Bool(b) => hasher.update([b'b', u8::from(*b)]),
+        Value::Number(n) => hash_text(b'd', &n.to_string(), hasher),
+        Value::String(s) => hash_text(b's', s, hasher),
+        Value::Array(items) => {
+            hasher.update(b"a");
+            hasher.update((items.len() as u64).to_le_bytes());
+            for item in items {
+                hash_canonical(item, hasher);
+            }
+        }
+        Value::Object(map) => {
+            hasher.update(b"o");
+            hasher.update((map.len() as u64).to_le_bytes());
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            for (name, field) in fields {
+                hash_text(b'k', name, hasher);
+                hash_canonical(field, hasher);
+            }
+        }
+    }
+}
+
+fn hash_text(kind: u8, text: &str, hasher: &mut Sha256) {
+    hasher.update([kind]);
+    hasher.update((text.len() as u64).to_le_bytes());
+    hasher.update(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(data: serde_json::Value, actor: &str) -> Command {
+        let serde_json::Value::Object(data) = data else { panic!("not an object") };
+        Command {
+            instance: InstanceKey::new("stock", "sku-1").unwrap(),
+            action: Action::Send(Send { event: Some("take".into()), data, ..Send::default() }),
+            actor: Actor::new(actor, [], false).unwrap(),
+            idempotency_key: Some("k".into()),
+        }
+    }
+
+    #[test]
+    fn fingerprint_tells_commands_and_actors_apart() {
+        let one = send(serde_json::json!({"a": 1, "b": "x"}), "ann");
+        assert_eq!(one.fingerprint(), send(serde_json::json!({"b": "x", "a": 1}), "ann").fingerprint());
+        assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1, "b": "y"}), "ann").fingerprint());
+        assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1, "b": "x"}), "bob").fingerprint());
+        assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1.0, "b": "x"}), "ann").fingerprint());
+    }
+
+    #[test]
+    fn a_retried_start_draws_another_run_and_keeps_its_fingerprint() {
+        let start = |run| Command {
+            instance: InstanceKey::new("stock", "sku-1").unwrap(),
+            action: Action::Start(Start { run, data: Data::new() }),
+            actor: Actor::new("ann", [], false).unwrap(),
+            idempotency_key: None,
+        };
+        assert_eq!(start(Uuid::from_u128(1)).fingerprint(), start(Uuid::from_u128(2)).fingerprint());
+    }
+}

@@ -1,0 +1,106 @@
+//! What a workflow is: states, events, guards, approvals.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::WorkflowName;
+
+/// How a definition's text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// YAML 1.2.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+/// Something wrong, or doubtful, in a definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Line in the text, from 1; 0 where no place can be named.
+    pub line: u64,
+    /// Column in the line, in characters, from 1; 0 where no place can be named.
+    pub column: u64,
+    /// Where in the structure, for example `states.review.on.approve.guard`.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {} ({})", self.line, self.column, self.path, self.message, self.remedy)
+    }
+}
+
+/// How commands on one instance commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Attempts of one command before `conflict`.
+    pub attempts: u32,
+    /// The first backoff; doubled with each further attempt, with full jitter.
+    pub backoff: Duration,
+    /// Whether commands that wait for the same instance commit together.
+    pub combine: bool,
+}
+
+/// A checked definition, ready to judge.
+#[derive(Debug)]
+pub struct Definition {
+    workflow: WorkflowName,
+    version: i64,
+    concurrency: Concurrency,
+    warnings: Vec<Problem>,
+}
+
+impl Definition {
+    /// Reads and checks a definition's text.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the text.
+    pub fn read(_text: &str, _format: Format) -> Result<Self, Vec<Problem>> {
+        Err(Vec::new())
+    }
+
+    /// The same definition as version `version` of its workflow.
+    #[must_use]
+    pub fn with_version(mut self, version: i64) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Which version of the workflow this is; 0 until it is put.
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    /// The workflow that it defines.
+    pub fn workflow(&self) -> &WorkflowName {
+        &self.workflow
+    }
+
+    /// How commands on its instances commit.
+    pub fn concurrency(&self) -> Concurrency {
+        self.concurrency
+    }
+
+    /// What is doubtful in it, but allowed.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+
+    /// The names of its states, in the order of the text.
+    pub fn state_names(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
+    /// The events that may lead on from `state`, guards aside; none in a final state.
+    pub fn open_events(&self, _state: &str) -> Vec<&str> {
+        Vec::new()
+    }
+}

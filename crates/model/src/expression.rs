@@ -1,0 +1,1 @@
+//! Guards and assigns: CEL with a bounded cost.

@@ -1,0 +1,95 @@
+//! One case of a workflow, as it stands now.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{Data, Timestamp};
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Not ended.
+    Running,
+    /// Ended in a final state of that status (the default of final states).
+    Completed,
+    /// Ended in a final state of status `failed`.
+    Failed,
+    /// Ended by `cancel`.
+    Canceled,
+    /// Ended by `terminate`.
+    Terminated,
+}
+
+impl Status {
+    /// Whether the run has ended; a closed run never moves again.
+    pub fn is_closed(self) -> bool {
+        self != Self::Running
+    }
+
+    /// The name used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+/// One case of a workflow: the current run of an id. Cloning is cheap: the data is shared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Counts every committed change of the id, over all its runs. The store keeps it beside the body.
+    #[serde(skip)]
+    pub version: i64,
+    /// The run: one life of the id.
+    pub run: Uuid,
+    /// The version of the definition that the run is on.
+    pub definition_version: i64,
+    /// The current state.
+    pub state: String,
+    /// Whether and how the run has ended.
+    pub status: Status,
+    /// The data that guards and assigns see.
+    pub data: Arc<Data>,
+    /// The id of the actor that started the run.
+    pub started_by: String,
+    /// When the run began.
+    pub started_at: Timestamp,
+    /// When the last change was decided.
+    pub updated_at: Timestamp,
+    /// How the current state was entered.
+    pub entered: Entered,
+    /// Votes of the current visit that have not yet filled their quorum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Vote>,
+}
+
+/// How the current visit began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entered {
+    /// The event that led here; none: the start of the run.
+    pub event: Option<String>,
+    /// The state that was left; none: the start of the run.
+    pub from: Option<String>,
+    /// The version on which the entering move was decided (the visit's first version less one).
+    pub decided_on: i64,
+}
+
+/// One principal's vote for one event of the current visit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// The event voted for.
+    pub event: String,
+    /// Which of the event's transitions, by position in the definition.
+    pub transition: usize,
+    /// The voter's id.
+    pub actor: String,
+    /// When.
+    pub at: Timestamp,
+}

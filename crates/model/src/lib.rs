@@ -1,0 +1,31 @@
+//! What a workflow is, and the one judge of its moves.
+//!
+//! This crate is pure: no I/O, no clock, no async runtime. Everything that a decision depends on is an argument of
+//! [`decide`], so HTTP, CLI, batches and every later door obey the same rules.
+
+pub mod actor;
+pub mod command;
+pub mod definition;
+pub mod history;
+pub mod instance;
+pub mod limits;
+pub mod names;
+pub mod outcome;
+
+mod decide;
+mod expression;
+
+pub use actor::Actor;
+pub use command::{Action, Close, Command, Fingerprint, Send, Start};
+pub use decide::{Change, Decision, decide};
+pub use definition::{Definition, Format, Problem};
+pub use history::{Entry, Kind};
+pub use instance::{Instance, Status};
+pub use names::{InstanceId, InstanceKey, NameError, WorkflowName};
+pub use outcome::{Refusal, Success, SuccessKind};
+
+/// A point in time, UTC, cut to whole milliseconds wherever it is stored.
+pub type Timestamp = chrono::DateTime<chrono::Utc>;
+
+/// A JSON object: the data of an instance, or the data sent with an event.
+pub type Data = serde_json::Map<String, serde_json::Value>;

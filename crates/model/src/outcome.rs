@@ -1,0 +1,305 @@
+//! The typed answers: what came of a command.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::definition::Problem;
+use crate::instance::Status;
+
+/// How a command succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuccessKind {
+    /// A run began.
+    Started,
+    /// The change was committed.
+    Applied,
+    /// Nothing to do: the same command, or one like it, has already led here.
+    AlreadyApplied,
+    /// The vote counts, or had been counted; the quorum is not yet full.
+    PendingApproval,
+}
+
+/// A command that succeeded, and where the instance stands since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Success {
+    /// How.
+    pub outcome: SuccessKind,
+    /// The instance's id.
+    pub id: String,
+    /// The run.
+    pub run: Uuid,
+    /// The version after the command.
+    pub version: i64,
+    /// The state after the command.
+    pub state: String,
+    /// The status after the command.
+    pub status: Status,
+    /// How far the approval is, for `pending_approval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+}
+
+/// How far an approval is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Votes needed.
+    pub quorum: usize,
+    /// Who has voted, in order.
+    pub voters: Vec<String>,
+}
+
+/// Why a command was refused. A refused command has no effect.
+///
+/// `code` numbers are never reused; gaps belong to outcomes of parts that are not built yet.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Refusal {
+    /// The request cannot be understood, or uses what this version does not have.
+    #[error("{detail}")]
+    Malformed {
+        /// What is wrong, and what to write.
+        detail: String,
+    },
+    /// A token is needed and none that is valid was given.
+    #[error("{detail}")]
+    Unauthenticated {
+        /// What was missing.
+        detail: String,
+    },
+    /// The actor may not do this.
+    #[error("{detail}")]
+    NotPermitted {
+        /// What was missing.
+        detail: String,
+        /// Any of these roles would do.
+        roles: Vec<String>,
+    },
+    /// No such workflow (or no such version of it).
+    #[error("there is no workflow {workflow:?}{}", naming("; known", known))]
+    UnknownWorkflow {
+        /// What was asked for.
+        workflow: String,
+        /// Some of those that exist.
+        known: Vec<String>,
+    },
+    /// No such instance.
+    #[error("workflow {workflow:?} has no instance {id:?}{}", naming("; it has, among others,", known))]
+    UnknownInstance {
+        /// The workflow.
+        workflow: String,
+        /// What was asked for.
+        id: String,
+        /// Some of those that exist.
+        known: Vec<String>,
+    },
+    /// Something is larger than its limit.
+    #[error("{what} has {actual} bytes; at most {limit} are allowed")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// The limit in bytes.
+        limit: usize,
+        /// The size in bytes, as far as it was read.
+        actual: usize,
+    },
+    /// The command is no move in the state that the instance is in.
+    #[error("{}", state_mismatch(expected, actual, *reason))]
+    StateMismatch {
+        /// What the command needs: the `from` given, or the states (or the run) in which it would be a move.
+        expected: String,
+        /// The current state (or run).
+        actual: String,
+        /// Which condition failed.
+        reason: MismatchReason,
+    },
+    /// The version given is not the current one.
+    #[error("expected version {expected}, but the instance is at version {actual}: read it again and decide anew")]
+    VersionMismatch {
+        /// The version that the sender gave.
+        expected: i64,
+        /// The current version.
+        actual: i64,
+    },
+    /// Every attempt met a newer version.
+    #[error(
+        "{attempts} attempts each met a newer version (now {current}) under the strategy {strategy}: send it again"
+    )]
+    Conflict {
+        /// The version at the last attempt.
+        current: i64,
+        /// How many attempts were made.
+        attempts: u32,
+        /// The strategy in force.
+        strategy: String,
+    },
+    /// A run of this id has not ended.
+    #[error("run {run} of this id is still running")]
+    AlreadyRunning {
+        /// The run.
+        run: Uuid,
+    },
+    /// The run had already ended.
+    #[error("run {run} has already ended: {}", status.as_str())]
+    AlreadyClosed {
+        /// The run.
+        run: Uuid,
+        /// How it ended.
+        status: Status,
+    },
+    /// The idempotency key belongs to another command.
+    #[error("the idempotency key {key:?} was used for another command or by another actor: use a new key")]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// The guard said no.
+    #[error("the guard does not hold: {guard}")]
+    GuardRejected {
+        /// The guard's text.
+        guard: String,
+    },
+    /// A guard or an assign could not be evaluated.
+    #[error("cannot evaluate {expression:?}: {detail}")]
+    GuardError {
+        /// The expression's text.
+        expression: String,
+        /// What went wrong.
+        detail: String,
+    },
+    /// No state of the definition has this event (or there is no such target state).
+    #[error("there is no {what} {name:?}{}", naming("; known", known))]
+    UnknownEvent {
+        /// `event` or `state`.
+        what: &'static str,
+        /// What was sent.
+        name: String,
+        /// Those that exist.
+        known: Vec<String>,
+    },
+    /// More than one move fits, or the same event led here and also leads on.
+    #[error("{detail}")]
+    AmbiguousTarget {
+        /// What is ambiguous, and what to give to make it clear.
+        detail: String,
+        /// The events that fit.
+        events: Vec<String>,
+    },
+    /// The definition has errors.
+    #[error("the definition has {} problem(s){}", problems.len(), first_problem(problems))]
+    InvalidDefinition {
+        /// What is wrong, where, and what to write instead.
+        problems: Vec<Problem>,
+    },
+    /// A queue is full.
+    #[error("{detail}")]
+    Busy {
+        /// Which.
+        detail: String,
+    },
+    /// The store cannot be used; nothing was written.
+    #[error("{detail}")]
+    Unavailable {
+        /// What happened.
+        detail: String,
+    },
+    /// The commit was sent and its fate is not known.
+    #[error("{detail}")]
+    Unknown {
+        /// What happened, and what to do.
+        detail: String,
+    },
+}
+
+/// Which condition of [`Refusal::StateMismatch`] failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MismatchReason {
+    /// `from` is not the current state.
+    From,
+    /// The event or target is not enabled in the current state.
+    NotEnabled,
+    /// The run has ended.
+    Closed,
+    /// `run` is not the current run.
+    Run,
+}
+
+impl Refusal {
+    /// The error's code; docs/errors has a page for each.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed { .. } => "LK0001",
+            Self::Unauthenticated { .. } => "LK0002",
+            Self::NotPermitted { .. } => "LK0003",
+            Self::UnknownWorkflow { .. } => "LK0004",
+            Self::UnknownInstance { .. } => "LK0005",
+            Self::TooLarge { .. } => "LK0006",
+            Self::StateMismatch { .. } => "LK0007",
+            Self::VersionMismatch { .. } => "LK0008",
+            Self::Conflict { .. } => "LK0009",
+            Self::AlreadyRunning { .. } => "LK0014",
+            Self::AlreadyClosed { .. } => "LK0015",
+            Self::KeyReused { .. } => "LK0016",
+            Self::GuardRejected { .. } => "LK0017",
+            Self::GuardError { .. } => "LK0018",
+            Self::UnknownEvent { .. } => "LK0019",
+            Self::AmbiguousTarget { .. } => "LK0020",
+            Self::InvalidDefinition { .. } => "LK0021",
+            Self::Busy { .. } => "LK0022",
+            Self::Unavailable { .. } => "LK0023",
+            Self::Unknown { .. } => "LK0024",
+        }
+    }
+
+    /// The outcome's name in the API.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Malformed { .. } => "malformed",
+            Self::Unauthenticated { .. } => "unauthenticated",
+            Self::NotPermitted { .. } => "not_permitted",
+            Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::UnknownInstance { .. } => "unknown_instance",
+            Self::TooLarge { .. } => "too_large",
+            Self::StateMismatch { .. } => "state_mismatch",
+            Self::VersionMismatch { .. } => "version_mismatch",
+            Self::Conflict { .. } => "conflict",
+            Self::AlreadyRunning { .. } => "already_running",
+            Self::AlreadyClosed { .. } => "already_closed",
+            Self::KeyReused { .. } => "key_reused",
+            Self::GuardRejected { .. } => "guard_rejected",
+            Self::GuardError { .. } => "guard_error",
+            Self::UnknownEvent { .. } => "unknown_event",
+            Self::AmbiguousTarget { .. } => "ambiguous_target",
+            Self::InvalidDefinition { .. } => "invalid_definition",
+            Self::Busy { .. } => "busy",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// Whether the very same request may succeed when sent again. `unknown` may, under the same idempotency key.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Busy { .. } | Self::Unavailable { .. } | Self::Unknown { .. })
+    }
+}
+
+/// `"{lead} a, b, c"`, or nothing where there is nothing to name.
+fn naming(lead: &str, names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("{lead} {}", names.join(", ")) }
+}
+
+fn first_problem(problems: &[Problem]) -> String {
+    problems.first().map(|p| format!("; the first: {p}")).unwrap_or_default()
+}
+
+fn state_mismatch(expected: &str, actual: &str, reason: MismatchReason) -> String {
+    match reason {
+        MismatchReason::From => format!("expected state {expected:?}, but the instance is in {actual:?}"),
+        MismatchReason::NotEnabled => {
+            format!("not possible in state {actual:?}; it is in {expected}")
+        }
+        MismatchReason::Closed => format!("the run has ended in state {actual:?}; the command needs {expected}"),
+        MismatchReason::Run => format!("expected run {expected}, but the current run is {actual}"),
+    }
+}

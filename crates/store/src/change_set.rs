@@ -1,0 +1,96 @@
+//! What is committed: one record's next versions, on the condition that nothing came between.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::Timestamp;
+use crate::record::{Facets, Record, RecordKey, StoredKey};
+
+/// The next versions of one record.
+///
+/// It takes effect only while the record is at `expected_version`, none of its idempotency keys is taken and every
+/// requirement holds; then all of it takes effect at once.
+#[derive(Clone, Debug)]
+pub struct ChangeSet {
+    /// Which record.
+    pub key: RecordKey,
+    /// Drawn at random for each commit that is sent; settles what became of it when the answer is lost.
+    pub commit_id: Uuid,
+    /// The version that was decided on; 0: there was no record.
+    pub expected_version: i64,
+    /// The record's facets after the last event.
+    pub facets: Facets,
+    /// The record's body after the last event.
+    pub body: Bytes,
+    /// One event for each new version, `expected_version + 1` onwards; at least one.
+    pub events: Vec<Bytes>,
+    /// Idempotency keys of the commands that took effect.
+    pub keys: Vec<NewKey>,
+    /// Other records that must still be as they were.
+    pub requires: Vec<Requirement>,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+/// An idempotency key to be kept.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// The key, scoped to the record.
+    pub key: String,
+    /// Which command it belongs to.
+    pub fingerprint: [u8; 32],
+    /// What the command is answered.
+    pub outcome: Bytes,
+    /// The version that the command takes effect in: one of the set's new versions.
+    pub version: i64,
+    /// From when on it may be forgotten.
+    pub expires_at: Timestamp,
+}
+
+/// Another record's version, checked in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The other record.
+    pub key: RecordKey,
+    /// The version that it must be at; 0: it must not exist.
+    pub version: i64,
+}
+
+/// What became of a change set. Only `Committed` has an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is on stable storage.
+    Committed,
+    /// The record was at another version: here it is (none: there is no record).
+    Lost(Option<Record>),
+    /// Some of its idempotency keys are taken.
+    KeysTaken(Vec<StoredKey>),
+    /// A requirement does not hold; `actual` is that record's version (0: it does not exist).
+    Unmet {
+        /// The requirement.
+        requirement: Requirement,
+        /// What was found.
+        actual: i64,
+    },
+    /// It breaks a rule of the store (a size, a constraint).
+    Rejected {
+        /// The event at fault, by its place in the set; none: the record itself.
+        event: Option<usize>,
+        /// Which rule.
+        reason: String,
+    },
+}
+
+/// What became of several change sets that stand or fall together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllVerdict {
+    /// All of them are on stable storage.
+    Committed,
+    /// None had an effect; this one was the first that could not be.
+    Failed {
+        /// The set's place.
+        index: usize,
+        /// Why; never [`Verdict::Committed`].
+        verdict: Verdict,
+    },
+}

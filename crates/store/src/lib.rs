@@ -1,0 +1,95 @@
+//! Versioned records with events and idempotency keys.
+//!
+//! The store knows nothing of workflows: a record is bytes with a version, and each version has one event. Whatever
+//! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`].
+
+pub mod change_set;
+pub mod error;
+pub mod limits;
+pub mod record;
+pub mod sqlite;
+
+use std::ops::RangeInclusive;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
+pub use error::{CommitError, OpenError, ReadError};
+pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
+
+/// A point in time, UTC; stored in whole milliseconds.
+pub type Timestamp = chrono::DateTime<chrono::Utc>;
+
+/// A place that keeps what it acknowledged.
+///
+/// Every backend passes the same conformance suite. All methods may be called from many tasks at once; dropping a
+/// returned future never leaves a half-made change (a commit that was begun may still be completed).
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Commits one change set, synced to stable storage before it returns [`Verdict::Committed`].
+    ///
+    /// Sets of other callers may share the transaction; each stands or falls alone.
+    ///
+    /// # Errors
+    /// [`CommitError::Unavailable`]: nothing was written. [`CommitError::Unknown`]: the commit was sent and its fate is
+    /// not known; [`Store::committed`] tells once the store answers again.
+    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError>;
+
+    /// Commits several change sets of different records, all or none. No record may appear twice.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError>;
+
+    /// The record as last committed.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError>;
+
+    /// The record's current version (0: there is none) and which of `keys` it has, read at one instant: one read
+    /// proves a snapshot and finds replays. Keys that have expired at `now` are not found.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError>;
+
+    /// The versions of `key` that were written under `commit_id`, if that commit took place.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError>;
+
+    /// Events of `key` with versions above `after`, oldest first, at most `limit` (itself at most
+    /// [`limits::PAGE_MAX`]). An unknown record has none.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError>;
+
+    /// One page of the records of a space. A page may be short, or empty, and still have a `next`: a search looks at a
+    /// bounded number of records at a time.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
+
+    /// Forgets at most `limit` idempotency keys that had expired at `now`; says how many.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`].
+    async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// Answers once the store can take a write.
+    ///
+    /// # Errors
+    /// [`CommitError::Unavailable`] with the reason.
+    async fn ping(&self) -> Result<(), CommitError>;
+
+    /// Finishes what was accepted and lets go of the store. Later calls answer `Unavailable`.
+    async fn close(&self);
+
+    /// What kind of store it is and where, for people: `sqlite://lockkeeper.db`. Never a password.
+    fn describe(&self) -> String;
+}
