@@ -1,1 +1,28 @@
-//! x
+//! Orders the commands that reach an instance, has each judged by [`lockkeeper_model::decide`], and commits them.
+//!
+//! A command's way: [`Engine::send`] puts it in the queue of its instance ([`combiner`]); whatever waits there is
+//! folded in memory ([`batch`]) and committed by one conditional write ([`strategy`]); answers leave after the commit.
+//!
+//! What follows from that: an answer `applied` is on stable storage; a refusal was decided on current data; a batch is
+//! never decided before the outcome of the previous one is known.
+
+mod atomic;
+mod batch;
+mod cache;
+mod codec;
+mod combiner;
+mod definitions;
+mod engine;
+mod pending;
+mod reads;
+mod strategy;
+mod watchers;
+
+pub mod clock;
+pub mod limits;
+
+pub use atomic::{AtomicAnswer, AtomicFailure};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use definitions::{DefinitionText, PutDefinition};
+pub use engine::{Answer, Engine, Options};
+pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};

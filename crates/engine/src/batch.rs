@@ -1,0 +1,216 @@
+//! Folds the commands that wait for one instance into one change set, in memory.
+//!
+//! Each command is judged on the instance as the one before left it. Nothing leaves here: answers go out only when the
+//! conditional write, or a read of the primary, has proved the snapshot that was folded on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_model::definition::Concurrency;
+use lockkeeper_model::{Action, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide};
+use lockkeeper_store::{ChangeSet, NewKey, Requirement};
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::codec;
+use crate::engine::Answer;
+use crate::limits::DECISIONS_PER_TURN;
+use crate::pending::Pending;
+
+/// The instance that a batch is decided on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The record's version; 0: there is none.
+    pub(crate) version: i64,
+    pub(crate) instance: Option<Arc<Instance>>,
+    /// Read from the primary after the batch was taken: its refusals need no further proof.
+    pub(crate) fresh: bool,
+}
+
+/// The definitions that judge a batch, and the answers where there are none.
+pub(crate) struct Judges {
+    /// The definition that the current run is on.
+    pub(crate) current: Option<Arc<Definition>>,
+    /// The newest definition, for starts; or why there is none.
+    pub(crate) newest: Result<Arc<Definition>, Refusal>,
+    /// The answer to whoever means an instance that is not there.
+    pub(crate) missing: Refusal,
+}
+
+impl Judges {
+    /// How the instance's commands commit.
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        let definition = self.current.as_ref().or(self.newest.as_ref().ok());
+        definition.map(|definition| definition.concurrency()).unwrap_or_default()
+    }
+}
+
+/// A command with what it comes to, if the batch stands.
+pub(crate) struct Member {
+    pub(crate) pending: Pending,
+    pub(crate) answer: Answer,
+    /// The place of its event in the change set; none: it changes nothing.
+    pub(crate) event: Option<usize>,
+}
+
+/// A folded batch.
+pub(crate) struct Folded {
+    pub(crate) members: Vec<Member>,
+    /// None: nobody changes anything.
+    pub(crate) set: Option<ChangeSet>,
+    /// The instance once the set is committed.
+    pub(crate) instance: Option<Arc<Instance>>,
+}
+
+/// Effects of one command, before they are laid into a change set.
+struct Fold<'a> {
+    judges: &'a Judges,
+    clock: &'a dyn Clock,
+    key_life: Duration,
+    current: Option<Arc<Instance>>,
+    definition: Option<Arc<Definition>>,
+    /// The version of the newest definition, once a start has relied on it.
+    relied_on: Option<i64>,
+    events: Vec<Bytes>,
+    keys: Vec<NewKey>,
+    by_key: HashMap<String, (Fingerprint, Success)>,
+}
+
+/// Judges `batch` on `snapshot`, in order.
+pub(crate) async fn fold(
+    key: &InstanceKey,
+    batch: Vec<Pending>,
+    snapshot: &Snapshot,
+    judges: &Judges,
+    clock: &dyn Clock,
+    key_life: Duration,
+) -> Result<Folded, (Vec<Pending>, Refusal)> {
+    let mut fold = Fold {
+        judges,
+        clock,
+        key_life,
+        current: snapshot.instance.clone(),
+        definition: judges.current.clone(),
+        relied_on: None,
+        events: Vec::new(),
+        keys: Vec::new(),
+        by_key: HashMap::new(),
+    };
+    let mut members = Vec::with_capacity(batch.len());
+    for (place, pending) in batch.into_iter().enumerate() {
+        if place % DECISIONS_PER_TURN == DECISIONS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        let before = fold.events.len();
+        let answer = fold.judge(&pending);
+        let event = (fold.events.len() > before).then_some(before);
+        members.push(Member { pending, answer, event });
+    }
+    match fold.into_set(key, snapshot.version) {
+        Ok((set, instance)) => Ok(Folded { members, set, instance }),
+        Err(refusal) => Err((members.into_iter().map(|m| m.pending).collect(), refusal)),
+    }
+}
+
+impl Fold<'_> {
+    fn judge(&mut self, pending: &Pending) -> Answer {
+        if let Some((key, fingerprint)) = keyed(pending)
+            && let Some((first, success)) = self.by_key.get(key)
+        {
+            return replay(key, first == fingerprint, success.clone());
+        }
+        let result = self.decide(pending);
+        Answer { result, replayed: false }
+    }
+
+    fn decide(&mut self, pending: &Pending) -> Result<Success, Refusal> {
+        let starts = matches!(pending.command.action, Action::Start(_));
+        let definition = if starts {
+            self.judges.newest.clone()?
+        } else {
+            match (&self.current, &self.definition) {
+                (Some(_), Some(definition)) => definition.clone(),
+                _ => return Err(self.judges.missing.clone()),
+            }
+        };
+        let decision = decide(&definition, self.current.as_deref(), &pending.command, self.clock.now())?;
+        let change = match decision {
+            Decision::Stay(success) => return Ok(success),
+            Decision::Change(change) => change,
+        };
+        // Encoded before anything is taken over, so that a failure leaves the fold as it was.
+        let event = codec::encode(&change.entry)?;
+        if let Some((key, fingerprint)) = keyed(pending) {
+            self.keys.push(NewKey {
+                key: key.clone(),
+                fingerprint: *fingerprint,
+                outcome: codec::encode(&change.success)?,
+                version: change.instance.version,
+                expires_at: change.entry.at + self.key_life,
+            });
+            self.by_key.insert(key.clone(), (*fingerprint, change.success.clone()));
+        }
+        self.events.push(event);
+        if starts {
+            self.relied_on = Some(definition.version());
+            self.definition = Some(definition);
+        }
+        self.current = Some(Arc::new(change.instance));
+        Ok(change.success)
+    }
+
+    fn into_set(
+        self,
+        key: &InstanceKey,
+        expected_version: i64,
+    ) -> Result<(Option<ChangeSet>, Option<Arc<Instance>>), Refusal> {
+        let Some(instance) = self.current.filter(|_| !self.events.is_empty()) else {
+            return Ok((None, None));
+        };
+        let requires =
+            self.relied_on.map(|version| Requirement { key: codec::definition_record(&key.workflow), version });
+        let set = ChangeSet {
+            key: codec::instance_record(key),
+            commit_id: Uuid::new_v4(),
+            expected_version,
+            facets: codec::facets(&instance),
+            body: codec::encode(&*instance)?,
+            events: self.events,
+            keys: self.keys,
+            requires: requires.into_iter().collect(),
+            at: self.clock.now(),
+        };
+        Ok((Some(set), Some(instance)))
+    }
+}
+
+fn keyed(pending: &Pending) -> Option<(&String, &Fingerprint)> {
+    pending.command.idempotency_key.as_ref().zip(pending.fingerprint.as_ref())
+}
+
+/// The answer to a command whose key has been used: the first outcome again, or a refusal if it was another command.
+pub(crate) fn replay(key: &str, same_command: bool, first: Success) -> Answer {
+    if same_command {
+        Answer { result: Ok(first), replayed: true }
+    } else {
+        Answer { result: Err(Refusal::KeyReused { key: key.to_owned() }), replayed: false }
+    }
+}
+
+impl Folded {
+    /// Keys of the commands that change nothing: whether they took effect before, only the store can say.
+    pub(crate) fn idle_keys(&self) -> Vec<String> {
+        self.members
+            .iter()
+            .filter(|member| member.event.is_none() && !member.answer.replayed)
+            .filter_map(|member| member.pending.command.idempotency_key.clone())
+            .collect()
+    }
+
+    /// The commands, to be decided again.
+    pub(crate) fn into_pending(self) -> Vec<Pending> {
+        self.members.into_iter().map(|member| member.pending).collect()
+    }
+}

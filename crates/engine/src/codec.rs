@@ -1,0 +1,55 @@
+//! How instances, history and definitions are laid into the store's records.
+
+use bytes::Bytes;
+use lockkeeper_model::{Entry, Instance, InstanceKey, Refusal, Success, WorkflowName};
+use lockkeeper_store::{Facets, Record, RecordKey};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The space of definitions. `$` cannot begin a workflow's name, so no workflow's instances share it.
+pub(crate) const DEFINITION_SPACE: &str = "$workflow";
+
+/// Where an instance is kept: its workflow is the space.
+pub(crate) fn instance_record(key: &InstanceKey) -> RecordKey {
+    RecordKey::new(key.workflow.as_str(), key.id.as_str())
+}
+
+/// Where a workflow's definition is kept: one version of the record for each version of the definition.
+pub(crate) fn definition_record(workflow: &WorkflowName) -> RecordKey {
+    RecordKey::new(DEFINITION_SPACE, workflow.as_str())
+}
+
+/// Instances are listed by state and by status.
+pub(crate) fn facets(instance: &Instance) -> Facets {
+    Facets { primary: instance.state.clone(), secondary: instance.status.as_str().to_owned() }
+}
+
+/// JSON of something that the engine itself made.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes, Refusal> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|error| Refusal::Unavailable {
+        detail: format!("cannot write a record as JSON: {error}; please report this"),
+    })
+}
+
+/// Something the engine wrote earlier; a newer node may have added fields, which are passed over.
+pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Refusal::Unavailable { detail: format!("{what} in the store cannot be read: {error}") })
+}
+
+/// The instance in a record.
+pub(crate) fn decode_instance(record: &Record) -> Result<Instance, Refusal> {
+    let mut instance: Instance = decode("an instance", &record.body)?;
+    instance.version = record.version;
+    Ok(instance)
+}
+
+/// A history entry.
+pub(crate) fn decode_entry(body: &[u8]) -> Result<Entry, Refusal> {
+    decode("a history entry", body)
+}
+
+/// The outcome kept with an idempotency key.
+pub(crate) fn decode_success(body: &[u8]) -> Result<Success, Refusal> {
+    decode("a kept outcome", body)
+}

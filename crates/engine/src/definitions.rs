@@ -1,0 +1,233 @@
+//! Definitions in the store, and the compiled ones in memory.
+//!
+//! A definition's record has one version for each version of the definition: its events are the texts, so a version
+//! that a running instance is on can always be read again.
+
+use std::sync::Arc;
+
+use lockkeeper_model::{Actor, Definition, Format, Problem, Refusal, Timestamp, WorkflowName};
+use lockkeeper_store::{ChangeSet, CommitError, Facets, ListOrder, ListQuery, Store, Verdict};
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::codec;
+use crate::limits::{DEFINITIONS_MAX, KNOWN_NAMES_MAX, PUT_ATTEMPTS_MAX};
+
+/// A definition as it was put.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DefinitionText {
+    /// How it is written.
+    pub format: Format,
+    /// The text, byte for byte.
+    pub text: String,
+    /// Who put it.
+    pub actor: Actor,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What came of putting a definition.
+#[derive(Clone, Debug)]
+pub struct PutDefinition {
+    /// The definition's version.
+    pub version: i64,
+    /// Whether this version is new; the same text again is not.
+    pub created: bool,
+    /// What is doubtful in it.
+    pub warnings: Vec<Problem>,
+}
+
+/// The definitions of a node.
+pub(crate) struct Definitions {
+    store: Arc<dyn Store>,
+    compiled: Cache<(WorkflowName, i64), Arc<Definition>>,
+    newest: Cache<WorkflowName, i64>,
+}
+
+impl Definitions {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, compiled: Cache::new(DEFINITIONS_MAX), newest: Cache::new(DEFINITIONS_MAX) }
+    }
+
+    /// Checks and keeps a definition; the same text as the newest version's is that version.
+    pub(crate) async fn put(
+        &self,
+        workflow: &WorkflowName,
+        put: DefinitionText,
+        clock: &dyn Clock,
+    ) -> Result<PutDefinition, Refusal> {
+        let (text, format) = (put.text.clone(), put.format);
+        // Checking a text of a megabyte takes long enough to be kept off the threads that answer everybody else.
+        let definition = tokio::task::spawn_blocking(move || Definition::read(&text, format))
+            .await
+            .map_err(|error| Refusal::Unavailable { detail: format!("checking the definition failed: {error}") })?
+            .map_err(|problems| Refusal::InvalidDefinition { problems })?;
+        check_name(workflow, &definition)?;
+        let warnings = definition.warnings().to_vec();
+        let (version, created) = self.keep(workflow, &put, clock).await?;
+        self.compiled.insert((workflow.clone(), version), Arc::new(definition.with_version(version)));
+        self.newest.insert(workflow.clone(), version);
+        Ok(PutDefinition { version, created, warnings })
+    }
+
+    async fn keep(
+        &self,
+        workflow: &WorkflowName,
+        put: &DefinitionText,
+        clock: &dyn Clock,
+    ) -> Result<(i64, bool), Refusal> {
+        let key = codec::definition_record(workflow);
+        let body = codec::encode(put)?;
+        for _ in 0..PUT_ATTEMPTS_MAX {
+            let record = self.store.read(&key).await.map_err(|e| unavailable(&e))?;
+            let version = record.as_ref().map_or(0, |record| record.version);
+            if let Some(record) = record {
+                let newest: DefinitionText = codec::decode("a definition", &record.body)?;
+                if newest.text == put.text && newest.format == put.format {
+                    return Ok((version, false));
+                }
+            }
+            let set = ChangeSet {
+                key: key.clone(),
+                commit_id: Uuid::new_v4(),
+                expected_version: version,
+                facets: Facets::default(),
+                body: body.clone(),
+                events: vec![body.clone()],
+                keys: Vec::new(),
+                requires: Vec::new(),
+                at: clock.now(),
+            };
+            match self.store.commit(set).await {
+                Ok(Verdict::Committed) => return Ok((version + 1, true)),
+                Ok(Verdict::Rejected { reason, .. }) => return Err(Refusal::Malformed { detail: reason }),
+                // Somebody else's came between.
+                Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. }) => {}
+                Err(CommitError::Unavailable(detail)) => return Err(Refusal::Unavailable { detail }),
+                Err(CommitError::Unknown(detail)) => {
+                    return Err(Refusal::Unknown { detail: format!("{detail}; putting the same text again is safe") });
+                }
+            }
+        }
+        Err(Refusal::Busy { detail: format!("others keep putting definitions of {workflow}; try again") })
+    }
+
+    /// The text of a version (none: the newest), with its version.
+    pub(crate) async fn text(
+        &self,
+        workflow: &WorkflowName,
+        version: Option<i64>,
+    ) -> Result<(i64, DefinitionText), Refusal> {
+        let key = codec::definition_record(workflow);
+        let (version, body) = match version {
+            None => {
+                let record = self.store.read(&key).await.map_err(|e| unavailable(&e))?;
+                let Some(record) = record else { return Err(self.unknown(workflow, None).await) };
+                (record.version, record.body)
+            }
+            Some(version) => {
+                let before = version.checked_sub(1).filter(|before| *before >= 0);
+                let events = match before {
+                    Some(before) => self.store.events(&key, before, 1).await.map_err(|e| unavailable(&e))?,
+                    None => Vec::new(),
+                };
+                let event = events.into_iter().find(|event| event.version == version);
+                let Some(event) = event else { return Err(self.unknown(workflow, Some(version)).await) };
+                (version, event.body)
+            }
+        };
+        Ok((version, codec::decode("a definition", &body)?))
+    }
+
+    /// A version that is in memory already.
+    pub(crate) fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
+        self.compiled.get(&(workflow.clone(), version))
+    }
+
+    /// A compiled version.
+    pub(crate) async fn version(&self, workflow: &WorkflowName, version: i64) -> Result<Arc<Definition>, Refusal> {
+        let id = (workflow.clone(), version);
+        if let Some(definition) = self.compiled.get(&id) {
+            return Ok(definition);
+        }
+        let (_, put) = self.text(workflow, Some(version)).await?;
+        let definition = Definition::read(&put.text, put.format)
+            .map_err(|problems| Refusal::InvalidDefinition { problems })?
+            .with_version(version);
+        let definition = Arc::new(definition);
+        self.compiled.insert(id, definition.clone());
+        Ok(definition)
+    }
+
+    /// The newest version as far as this node knows. Whoever commits by it has the store check that it still is.
+    pub(crate) async fn newest(&self, workflow: &WorkflowName) -> Result<Arc<Definition>, Refusal> {
+        let version = match self.newest.get(workflow) {
+            Some(version) => version,
+            None => {
+                let (version, _) = self.text(workflow, None).await?;
+                self.newest.insert(workflow.clone(), version);
+                version
+            }
+        };
+        self.version(workflow, version).await
+    }
+
+    /// The store has said that another version is the newest.
+    pub(crate) fn forget_newest(&self, workflow: &WorkflowName) {
+        self.newest.invalidate(workflow);
+    }
+
+    async fn unknown(&self, workflow: &WorkflowName, version: Option<i64>) -> Refusal {
+        let known = match version {
+            Some(_) => match self.store.read(&codec::definition_record(workflow)).await {
+                Ok(Some(record)) => vec![format!("its versions 1 to {}", record.version)],
+                _ => Vec::new(),
+            },
+            None => known_names(&*self.store, codec::DEFINITION_SPACE, ListOrder::Id).await,
+        };
+        let workflow = match version {
+            Some(version) => format!("{workflow} version {version}"),
+            None => workflow.to_string(),
+        };
+        Refusal::UnknownWorkflow { workflow, known }
+    }
+}
+
+/// Some ids of a space, for an answer that names what is there. A store that does not answer names nothing.
+pub(crate) async fn known_names(store: &dyn Store, space: &str, order: ListOrder) -> Vec<String> {
+    let query = ListQuery {
+        space: space.into(),
+        primary: None,
+        secondary: None,
+        contains: None,
+        order,
+        cursor: None,
+        limit: KNOWN_NAMES_MAX,
+    };
+    let page = store.list(&query).await;
+    page.map(|page| page.records.into_iter().map(|r| r.key.id.to_string()).collect()).unwrap_or_default()
+}
+
+/// A read that failed had no effect.
+pub(crate) fn unavailable(error: &lockkeeper_store::ReadError) -> Refusal {
+    match error {
+        lockkeeper_store::ReadError::Unavailable(detail) => Refusal::Unavailable { detail: detail.clone() },
+        lockkeeper_store::ReadError::BadCursor(_) => Refusal::Malformed { detail: error.to_string() },
+    }
+}
+
+fn check_name(workflow: &WorkflowName, definition: &Definition) -> Result<(), Refusal> {
+    if definition.workflow() == workflow {
+        return Ok(());
+    }
+    let problem = Problem {
+        line: 0,
+        column: 0,
+        path: "workflow".to_owned(),
+        message: format!("the text defines {:?}, but it was put as {workflow:?}", definition.workflow()),
+        remedy: format!("write `workflow: {workflow}`, or put it to /v1/workflows/{}", definition.workflow()),
+    };
+    Err(Refusal::InvalidDefinition { problems: vec![problem] })
+}

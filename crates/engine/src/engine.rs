@@ -1,0 +1,247 @@
+//! The front hall: the handle that every door calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
+use lockkeeper_store::Store;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cache::InstanceCache;
+use crate::clock::{Clock, SystemClock};
+use crate::combiner::{Combiner, Driver, Work};
+use crate::definitions::{DefinitionText, Definitions, PutDefinition};
+use crate::limits::{BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, SHUTDOWN_MAX};
+use crate::pending::{Budget, Pending};
+use crate::strategy::Attempt;
+use crate::watchers::Watchers;
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of instances kept in memory.
+    pub cache_bytes_max: u64,
+    /// How long an idempotency key is kept.
+    pub key_life: Duration,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cache_bytes_max: CACHE_BYTES_MAX, key_life: KEY_LIFE, clock: Arc::new(SystemClock) }
+    }
+}
+
+/// The typed answer to a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What came of it.
+    pub result: Result<Success, Refusal>,
+    /// The command had taken effect earlier, under the same idempotency key; this is its first outcome.
+    pub replayed: bool,
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self { result: Err(refusal), replayed: false }
+    }
+}
+
+/// The engine of one node. Clones share it.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) definitions: Definitions,
+    pub(crate) cache: InstanceCache,
+    pub(crate) combiner: Arc<Combiner>,
+    pub(crate) watchers: Watchers,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) tasks: TaskTracker,
+    closing: AtomicBool,
+    stopped: CancellationToken,
+}
+
+impl Engine {
+    /// An engine on `store`. Must be called within a tokio runtime.
+    pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        let inner = Arc::new(Inner {
+            definitions: Definitions::new(store.clone()),
+            cache: InstanceCache::new(options.cache_bytes_max),
+            combiner: Arc::new(Combiner::new()),
+            watchers: Watchers::default(),
+            budget: Arc::default(),
+            clock: options.clock.clone(),
+            options,
+            tasks: TaskTracker::new(),
+            closing: AtomicBool::new(false),
+            stopped: CancellationToken::new(),
+            store,
+        });
+        inner.tasks.spawn(purge_keys(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
+        Self { inner }
+    }
+
+    /// Sends one command to one instance and waits for its answer, at most `wait` (and at most [`DEADLINE_MAX`]).
+    ///
+    /// Dropping the future takes the command back, unless its commit is already under way; then it may take effect,
+    /// and its idempotency key tells.
+    pub async fn send(&self, command: Command, wait: Option<Duration>) -> Answer {
+        if let Err(refusal) = self.inner.accepts() {
+            return refusal.into();
+        }
+        let permit = match self.inner.budget.enter(data_bytes(&command)) {
+            Ok(permit) => permit,
+            Err(refusal) => return refusal.into(),
+        };
+        let deadline = deadline(wait);
+        let (pending, waiter) = Pending::new(command, deadline, permit);
+        self.inner.run(self.inner.combiner.push(pending));
+        waiter.wait(deadline).await
+    }
+
+    /// Checks and keeps a definition.
+    ///
+    /// # Errors
+    /// `invalid_definition` with every problem; `unavailable`; `unknown` (putting it again is safe).
+    pub async fn put_definition(&self, workflow: &WorkflowName, put: DefinitionText) -> Result<PutDefinition, Refusal> {
+        self.inner.accepts()?;
+        self.inner.definitions.put(workflow, put, &*self.inner.clock).await
+    }
+
+    /// Whether the store can take a write now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn ready(&self) -> Result<(), Refusal> {
+        self.inner.accepts()?;
+        self.inner.store.ping().await.map_err(|error| Refusal::Unavailable { detail: error.to_string() })
+    }
+
+    /// What the engine decides the time by.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Commands that wait, or are being committed, now.
+    pub fn waiting(&self) -> usize {
+        self.inner.budget.waiting()
+    }
+
+    /// Refuses new commands, finishes those accepted (bounded by their deadlines), and closes the store.
+    pub async fn shutdown(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        self.inner.stopped.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(SHUTDOWN_MAX, self.inner.tasks.wait()).await.is_err() {
+            tracing::warn!(waiting = self.waiting(), "some commands were still under way at the end of the shutdown");
+        }
+        self.inner.store.close().await;
+    }
+}
+
+impl Inner {
+    pub(crate) fn accepts(&self) -> Result<(), Refusal> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Refusal::Unavailable { detail: "this node is shutting down; nothing was written".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Starts serving a key, if it is not being served.
+    pub(crate) fn run(self: &Arc<Self>, driver: Option<Driver>) {
+        if let Some(driver) = driver {
+            let inner = self.clone();
+            self.tasks.spawn(drive(inner, driver));
+        }
+    }
+
+    /// Queues a command again after a pause; nothing is held meanwhile.
+    pub(crate) fn retry_later(self: &Arc<Self>, pending: Pending, pause: Duration) {
+        let inner = self.clone();
+        self.tasks.spawn(async move {
+            tokio::time::sleep(pause.min(pending.deadline.saturating_duration_since(Instant::now()))).await;
+            inner.run(inner.combiner.push_front(pending));
+        });
+    }
+
+    /// How many commands of this key may commit together, as far as is known without a read.
+    fn commands_per_batch(&self, key: &InstanceKey) -> usize {
+        let known = self.cache.get(key).and_then(|i| self.definitions.compiled(&key.workflow, i.definition_version));
+        if known.is_none_or(|definition| definition.concurrency().combine) { BATCH_COMMANDS_MAX } else { 1 }
+    }
+}
+
+/// Serves one key until nobody waits there.
+async fn drive(inner: Arc<Inner>, mut driver: Driver) {
+    let key = driver.key().clone();
+    while let Some(work) = driver.next(inner.commands_per_batch(&key)) {
+        match work {
+            Work::Batch(batch) => Attempt::new(&inner, &key).run(batch).await,
+            // The holder is bounded by its own deadline, and its guard is dropped even if it dies.
+            Work::Exclusive(until_done) => {
+                let _dropped = until_done.await;
+            }
+        }
+    }
+}
+
+/// Forgets expired idempotency keys, a bounded number at a time.
+async fn purge_keys(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopped: CancellationToken) {
+    let (every, limit) = PURGE;
+    while stopped.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+        loop {
+            match store.purge_keys(clock.now(), limit).await {
+                Ok(purged) if purged == limit && !stopped.is_cancelled() => {}
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot forget expired idempotency keys; trying again later");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn deadline(wait: Option<Duration>) -> Instant {
+    Instant::now() + wait.unwrap_or(DEADLINE_MAX).min(DEADLINE_MAX)
+}
+
+/// About how many bytes a command holds while it waits.
+pub(crate) fn data_bytes(command: &Command) -> usize {
+    /// The command itself, its channel and its place in the queue.
+    const OVERHEAD_BYTES: usize = 512;
+    let data = match &command.action {
+        Action::Start(start) => &start.data,
+        Action::Send(send) => &send.data,
+        Action::Terminate(close) | Action::Cancel(close) => return OVERHEAD_BYTES + close.reason.len(),
+    };
+    OVERHEAD_BYTES + data.iter().map(|(name, value)| name.len() + json_bytes(value)).sum::<usize>()
+}
+
+fn json_bytes(value: &serde_json::Value) -> usize {
+    use serde_json::Value;
+    /// One value of the parsed tree.
+    const VALUE_BYTES: usize = 32;
+    VALUE_BYTES
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(json_bytes).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_bytes(value)).sum(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
+}

@@ -1,0 +1,57 @@
+//! The bounds of a node, each with its reason.
+
+use std::time::Duration;
+
+/// How long a command may take, if its sender asks for no less: after it the sender has given up.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(30);
+
+/// How long past its deadline a request of several instances may take to say so: one step of the store.
+pub const DEADLINE_GRACE: Duration = Duration::from_secs(5);
+
+/// Commands that may wait on one node, over all instances. Full: `busy`.
+pub const QUEUE_COMMANDS_MAX: usize = 65_536;
+
+/// Bytes of the data of all commands that wait on one node; without it 65,536 commands of 256 KiB would be 16 GiB.
+pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Commands of one instance that are committed together: past it the write no longer gets cheaper by the command.
+pub const BATCH_COMMANDS_MAX: usize = 256;
+
+/// Bytes of the data of commands that are committed together: keeps one instance's batch from delaying all others.
+pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Decisions after which a batch lets other tasks run: a decision may cost up to a millisecond of CEL.
+pub const DECISIONS_PER_TURN: usize = 32;
+
+/// Bytes of instances kept in memory.
+pub const CACHE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Definition versions kept compiled in memory.
+pub const DEFINITIONS_MAX: u64 = 1_000;
+
+/// Moves of one `transitions` request.
+pub const MOVES_MAX: usize = 100;
+
+/// The longest single backoff, whatever the definition's first one and however many attempts.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// First and longest pause between two tries to learn the fate of a commit whose answer was lost.
+pub const SETTLE_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// How long an idempotency key is kept, unless set otherwise: a week of retries, queues and redeliveries.
+pub const KEY_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How often expired idempotency keys are looked for, and how many are forgotten in one transaction.
+pub const PURGE: (Duration, usize) = (Duration::from_secs(60), 1_000);
+
+/// Tries to put a definition while others put theirs.
+pub const PUT_ATTEMPTS_MAX: u32 = 5;
+
+/// Names of existing things that an "unknown" answer carries.
+pub const KNOWN_NAMES_MAX: usize = 10;
+
+/// How long a history request may wait for the next change.
+pub const HISTORY_WAIT_MAX: Duration = Duration::from_secs(25);
+
+/// How long a shutdown waits for what was accepted: a little more than any command may take.
+pub const SHUTDOWN_MAX: Duration = Duration::from_secs(35);

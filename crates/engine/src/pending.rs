@@ -1,0 +1,163 @@
+//! A command that waits for its answer, seen from both sides.
+//!
+//! Sender and driver agree by one atomic phase, so that "nothing was written" and "the fate is not known" are never
+//! mixed up: a sender that gives up moves `Waiting -> Abandoned`, a driver that is about to commit `Waiting -> Sent`;
+//! only one of them can.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use lockkeeper_model::{Command, Fingerprint, Refusal};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::engine::Answer;
+use crate::limits::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
+
+const WAITING: u8 = 0;
+const SENT: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// The driver's side of a command.
+pub(crate) struct Pending {
+    pub(crate) command: Command,
+    /// Set where there is an idempotency key.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) deadline: Instant,
+    /// Conditional writes that this command was part of and that were lost.
+    pub(crate) losses: u32,
+    phase: Arc<AtomicU8>,
+    answer: oneshot::Sender<Answer>,
+    permit: Permit,
+}
+
+/// The sender's side. Dropping it before the commit is sent takes the command back.
+pub(crate) struct Waiter {
+    phase: Arc<AtomicU8>,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Pending {
+    pub(crate) fn new(command: Command, deadline: Instant, permit: Permit) -> (Self, Waiter) {
+        let (sender, receiver) = oneshot::channel();
+        let phase = Arc::new(AtomicU8::new(WAITING));
+        let fingerprint = command.idempotency_key.is_some().then(|| command.fingerprint());
+        let waiter = Waiter { phase: phase.clone(), answer: receiver };
+        (Self { command, fingerprint, deadline, losses: 0, phase, answer: sender, permit }, waiter)
+    }
+
+    /// Bytes that this command holds in the queue.
+    pub(crate) fn bytes(&self) -> usize {
+        self.permit.bytes
+    }
+
+    /// Whether the sender has gone; nobody will see an answer.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == ABANDONED
+    }
+
+    /// From here on only the store knows the command's fate. False: the sender has gone, the command must not be sent.
+    pub(crate) fn mark_sent(&self) -> bool {
+        match self.phase.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(phase) => phase == SENT,
+        }
+    }
+
+    /// The store has said for certain that the commit did not take place.
+    pub(crate) fn mark_not_sent(&self) {
+        let _ = self.phase.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Gives the answer; a sender that has gone does not hear it.
+    pub(crate) fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl Waiter {
+    /// The answer, or what is known at the deadline.
+    pub(crate) async fn wait(mut self, deadline: Instant) -> Answer {
+        match tokio::time::timeout_at(deadline, &mut self.answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_driver_gone)) => self.give_up("the node stopped working on it"),
+            Err(_elapsed) => {
+                // The answer may have come in the same instant; it is better than a guess.
+                match self.answer.try_recv() {
+                    Ok(answer) => answer,
+                    Err(_) => self.give_up("its deadline passed"),
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, why: &str) -> Answer {
+        let refusal = if self.abandon() {
+            Refusal::Unavailable { detail: format!("{why} before the command was committed; nothing was written") }
+        } else {
+            Refusal::Unknown {
+                detail: format!(
+                    "{why} while its commit was under way: send it again with the same idempotency key, or read the history"
+                ),
+            }
+        };
+        Answer { result: Err(refusal), replayed: false }
+    }
+
+    fn abandon(&self) -> bool {
+        match self.phase.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(phase) => phase == ABANDONED,
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// What a node may hold in its queues.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    commands: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// A place in the queues, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Takes a place for a command with `bytes` of data.
+    ///
+    /// # Errors
+    /// `busy`: the queues are full.
+    pub(crate) fn enter(self: &Arc<Self>, bytes: usize) -> Result<Permit, Refusal> {
+        let commands = self.commands.fetch_add(1, Ordering::Relaxed) + 1;
+        let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let permit = Permit { budget: self.clone(), bytes };
+        if commands > QUEUE_COMMANDS_MAX || total > QUEUE_BYTES_MAX {
+            return Err(Refusal::Busy {
+                detail: format!("{} commands wait on this node; send it again a little later", commands - 1),
+            });
+        }
+        Ok(permit)
+    }
+
+    /// Commands that wait, or are being committed, now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.commands.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.budget.commands.fetch_sub(1, Ordering::Relaxed);
+        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,204 @@
+//! What is asked without changing anything. Reads go to the primary, unless a stale answer is asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Refusal, WorkflowName};
+use lockkeeper_store::limits::PAGE_MAX;
+use lockkeeper_store::{ListOrder, ListQuery, Record};
+
+use crate::codec;
+use crate::definitions::{DefinitionText, known_names, unavailable};
+use crate::engine::Engine;
+use crate::limits::HISTORY_WAIT_MAX;
+
+/// Which instances to list.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceQuery {
+    /// Only those in this state.
+    pub state: Option<String>,
+    /// Only those of this status.
+    pub status: Option<String>,
+    /// Only those whose id contains this.
+    pub contains: Option<String>,
+    /// Go on after an earlier page.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// One page of instances, newest first.
+#[derive(Clone, Debug)]
+pub struct InstancePage {
+    /// Ids with their instances.
+    pub items: Vec<(String, Instance)>,
+    /// Where to go on.
+    pub next: Option<String>,
+}
+
+/// One page of workflows, by name.
+#[derive(Clone, Debug)]
+pub struct WorkflowPage {
+    /// Names with the newest version and when it was put.
+    pub items: Vec<(String, i64, lockkeeper_model::Timestamp)>,
+    /// Where to go on.
+    pub next: Option<String>,
+}
+
+/// A history entry with its version.
+#[derive(Clone, Debug)]
+pub struct HistoryItem {
+    /// The version that the entry made.
+    pub version: i64,
+    /// What happened.
+    pub entry: Entry,
+}
+
+/// One page of a history, oldest first.
+#[derive(Clone, Debug)]
+pub struct HistoryPage {
+    /// The entries.
+    pub items: Vec<HistoryItem>,
+    /// The last version seen: go on after it. A history has no end while its id can run again.
+    pub last: i64,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+impl Engine {
+    /// An instance as last committed; with `stale_ok` as this node last saw it, without asking the store.
+    ///
+    /// # Errors
+    /// `unknown_workflow`, `unknown_instance`, `unavailable`.
+    pub async fn instance(&self, key: &InstanceKey, stale_ok: bool) -> Result<Arc<Instance>, Refusal> {
+        if stale_ok && let Some(instance) = self.inner.cache.get(key) {
+            return Ok(instance);
+        }
+        let record = self.inner.store.read(&codec::instance_record(key)).await.map_err(|e| unavailable(&e))?;
+        match record {
+            Some(record) => Ok(Arc::new(codec::decode_instance(&record)?)),
+            None => Err(self.missing(key).await),
+        }
+    }
+
+    /// The definition that an instance is on.
+    ///
+    /// # Errors
+    /// `unknown_workflow`, `unavailable`.
+    pub async fn definition_of(&self, workflow: &WorkflowName, version: i64) -> Result<Arc<Definition>, Refusal> {
+        self.inner.definitions.version(workflow, version).await
+    }
+
+    /// A definition as it was put, with its version; none: the newest.
+    ///
+    /// # Errors
+    /// `unknown_workflow`, `unavailable`.
+    pub async fn definition_text(
+        &self,
+        workflow: &WorkflowName,
+        version: Option<i64>,
+    ) -> Result<(i64, DefinitionText), Refusal> {
+        self.inner.definitions.text(workflow, version).await
+    }
+
+    /// The workflows, by name.
+    ///
+    /// # Errors
+    /// `malformed` for a foreign cursor, `unavailable`.
+    pub async fn workflows(&self, cursor: Option<String>, limit: usize) -> Result<WorkflowPage, Refusal> {
+        let query = ListQuery {
+            space: codec::DEFINITION_SPACE.into(),
+            primary: None,
+            secondary: None,
+            contains: None,
+            order: ListOrder::Id,
+            cursor,
+            limit,
+        };
+        let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
+        let item = |record: Record| (record.key.id.to_string(), record.version, record.updated_at);
+        Ok(WorkflowPage { items: page.records.into_iter().map(item).collect(), next: page.next })
+    }
+
+    /// Instances of a workflow, newest first.
+    ///
+    /// # Errors
+    /// `unknown_workflow`, `malformed` for a foreign cursor, `unavailable`.
+    pub async fn instances(&self, workflow: &WorkflowName, query: InstanceQuery) -> Result<InstancePage, Refusal> {
+        self.inner.definitions.newest(workflow).await?;
+        let query = ListQuery {
+            space: workflow.as_str().into(),
+            primary: query.state,
+            secondary: query.status,
+            contains: query.contains,
+            order: ListOrder::Newest,
+            cursor: query.cursor,
+            limit: query.limit,
+        };
+        let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
+        let item = |record: Record| Ok((record.key.id.to_string(), codec::decode_instance(&record)?));
+        let items = page.records.into_iter().map(item).collect::<Result<_, Refusal>>()?;
+        Ok(InstancePage { items, next: page.next })
+    }
+
+    /// The history after version `after`. With `wait`, an empty answer is held back until something happens, at most
+    /// so long (and at most [`HISTORY_WAIT_MAX`]).
+    ///
+    /// # Errors
+    /// `unknown_workflow`, `unknown_instance`, `unavailable`.
+    pub async fn history(
+        &self,
+        key: &InstanceKey,
+        after: i64,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<HistoryPage, Refusal> {
+        let deadline = tokio::time::Instant::now() + wait.min(HISTORY_WAIT_MAX);
+        let subscription = self.inner.watchers.subscribe(key);
+        loop {
+            // Listening begins before looking, so that no change falls between the two.
+            let changed = subscription.notify.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let page = self.history_now(key, after, limit).await?;
+            if !page.items.is_empty() || wait.is_zero() {
+                return Ok(page);
+            }
+            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return Ok(page);
+            }
+        }
+    }
+
+    async fn history_now(&self, key: &InstanceKey, after: i64, limit: usize) -> Result<HistoryPage, Refusal> {
+        let record = codec::instance_record(key);
+        // One more than asked for tells whether there is more; at the store's own limit a full page has to do.
+        let asked = (limit + 1).min(PAGE_MAX);
+        let events = self.inner.store.events(&record, after, asked).await.map_err(|e| unavailable(&e))?;
+        if events.is_empty() {
+            let version = self.inner.store.confirm(&record, &[], self.inner.clock.now()).await;
+            if version.map_err(|e| unavailable(&e))?.version == 0 {
+                return Err(self.missing(key).await);
+            }
+        }
+        let more = events.len() == asked;
+        let mut items = Vec::with_capacity(events.len());
+        for event in events.into_iter().take(limit) {
+            items.push(HistoryItem { version: event.version, entry: codec::decode_entry(&event.body)? });
+        }
+        let last = items.last().map_or(after, |item| item.version);
+        Ok(HistoryPage { items, last, more })
+    }
+
+    /// The answer to whoever means an instance that is not there.
+    pub(crate) async fn missing(&self, key: &InstanceKey) -> Refusal {
+        if let Err(refusal) = self.inner.definitions.newest(&key.workflow).await {
+            return refusal;
+        }
+        Refusal::UnknownInstance {
+            workflow: key.workflow.to_string(),
+            id: key.id.to_string(),
+            known: known_names(&*self.inner.store, key.workflow.as_str(), ListOrder::Newest).await,
+        }
+    }
+}
