@@ -8,6 +8,7 @@ pub mod error;
 pub mod limits;
 pub mod record;
 pub mod sqlite;
+mod verify;
 
 use std::ops::RangeInclusive;
 
@@ -17,6 +18,7 @@ use uuid::Uuid;
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use error::{CommitError, OpenError, ReadError};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
+pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A point in time, UTC; stored in whole milliseconds.
 pub type Timestamp = chrono::DateTime<chrono::Utc>;
@@ -61,8 +63,9 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the store did not answer.
     async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError>;
 
-    /// Events of `key` with versions above `after`, oldest first, at most `limit` (itself at most
-    /// [`limits::PAGE_MAX`]). An unknown record has none.
+    /// Events of `key` with versions above `after`, oldest first, at most `limit` (itself at least 1 and at most
+    /// [`limits::PAGE_MAX`]). An unknown record has none. Large events end a page early
+    /// ([`limits::PAGE_BYTES_MAX`]): only an empty answer says that there are no more.
     ///
     /// # Errors
     /// [`ReadError`]: the store did not answer.
@@ -75,7 +78,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
 
-    /// Forgets at most `limit` idempotency keys that had expired at `now`; says how many.
+    /// Forgets at most `limit` idempotency keys (itself at most [`limits::PURGE_MAX`]) that had expired at `now`; says
+    /// how many.
     ///
     /// # Errors
     /// [`CommitError`], as [`Store::commit`].

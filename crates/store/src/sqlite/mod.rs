@@ -1,0 +1,39 @@
+//! The embedded store: one SQLite file, one process.
+//!
+//! One thread writes. It takes whatever waits in a bounded channel, applies it in one transaction with a savepoint for
+//! each change set, syncs once and then answers everybody: the cost of a sync is shared by those who wait for it.
+//! Readers use a few connections of their own and never stand in the writer's way (SQLite's write-ahead log,
+//! <https://www.sqlite.org/wal.html>).
+//!
+//! | file | what |
+//! |---|---|
+//! | `store` | [`SqliteStore`]: the trait, told in terms of the rest |
+//! | `options` | its settings |
+//! | `place` | from a path as given to the one name of the file |
+//! | `lock_file` | one process per file |
+//! | `connection` | opening, and every setting of SQLite with its reason |
+//! | `schema` | the tables, as numbered migrations |
+//! | `queue` | jobs for the writer, and their answers |
+//! | `writer` | the thread: gather, commit, answer |
+//! | `change` | one change set: its checks and its writes |
+//! | `failure` | what an error of SQLite means, and which of them end the process |
+//! | `readers` | the pool of reading connections |
+//! | `queries`, `list`, `rows` | what is read, and how rows become records |
+
+mod change;
+mod connection;
+mod failure;
+mod list;
+mod lock_file;
+mod options;
+mod place;
+mod queries;
+mod queue;
+mod readers;
+mod rows;
+mod schema;
+mod store;
+mod writer;
+
+pub use options::SqliteOptions;
+pub use store::SqliteStore;

@@ -1,0 +1,85 @@
+//! The tables, as numbered migrations.
+//!
+//! `user_version` holds the number of the last migration that ran; each runs in one transaction with its number
+//! (<https://www.sqlite.org/pragma.html#pragma_user_version>).
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// "LkKp": marks a file as ours (<https://www.sqlite.org/pragma.html#pragma_application_id>).
+pub(super) const APPLICATION_ID: i32 = 0x4c6b_4b70;
+
+/// Migration n is entry n - 1. What is released is never edited: add another.
+const MIGRATIONS: &[&str] = &[FIRST];
+
+/// The newest schema known here.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// - Texts compare by bytes: BINARY is the default collation (<https://www.sqlite.org/datatype3.html#collation>).
+/// - `records.record` grows with each new record, so it also orders them by creation, whatever clocks say; each index
+///   ends with it.
+/// - `records.body` is the last column, so that versions, facets and names are found on the row's first page.
+/// - Rows of `events` lie in the order in which they are read, with their bodies (<https://www.sqlite.org/withoutrowid.html>).
+/// - The sizes repeat `limits`; `verify` has checked them before.
+const FIRST: &str = "
+CREATE TABLE records (
+    record          INTEGER PRIMARY KEY,
+    space           TEXT    NOT NULL CHECK (octet_length(space) BETWEEN 1 AND 512),
+    id              TEXT    NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 512),
+    version         INTEGER NOT NULL CHECK (version > 0),
+    primary_facet   TEXT    NOT NULL CHECK (octet_length(primary_facet) <= 512),
+    secondary_facet TEXT    NOT NULL CHECK (octet_length(secondary_facet) <= 512),
+    created_ms      INTEGER NOT NULL,
+    updated_ms      INTEGER NOT NULL,
+    body            BLOB    NOT NULL CHECK (length(body) <= 1048576)
+) STRICT;
+CREATE UNIQUE INDEX records_by_id ON records (space, id);
+CREATE INDEX records_by_space ON records (space);
+CREATE INDEX records_by_primary ON records (space, primary_facet);
+CREATE INDEX records_by_secondary ON records (space, secondary_facet);
+
+CREATE TABLE events (
+    record    INTEGER NOT NULL,
+    version   INTEGER NOT NULL CHECK (version > 0),
+    commit_id BLOB    NOT NULL CHECK (length(commit_id) = 16),
+    body      BLOB    NOT NULL CHECK (length(body) <= 1114112),
+    PRIMARY KEY (record, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE idempotency_keys (
+    record      INTEGER NOT NULL,
+    key         TEXT    NOT NULL CHECK (octet_length(key) <= 512),
+    version     INTEGER NOT NULL CHECK (version > 0),
+    expires_ms  INTEGER NOT NULL,
+    fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+    outcome     BLOB    NOT NULL CHECK (length(outcome) <= 1114112),
+    PRIMARY KEY (record, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms);
+";
+
+/// The number of the last migration that ran.
+pub(super) fn found(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Runs the migrations above `found`.
+pub(super) fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Result<()> {
+    let done = usize::try_from(found).unwrap_or(0);
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", (index + 1) as i64)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, TEXT_BYTES_MAX};
+
+    #[test]
+    fn the_sizes_are_those_of_limits() {
+        assert_eq!((TEXT_BYTES_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX), (512, 1_048_576, 1_114_112));
+    }
+}

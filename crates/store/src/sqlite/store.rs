@@ -1,0 +1,160 @@
+//! The embedded store as the trait tells it.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::lock_file::LockFile;
+use super::options::SqliteOptions;
+use super::queue::{Answer, Job};
+use super::readers::Readers;
+use super::writer::{Ended, Writer};
+use super::{connection, list, place, queries};
+use crate::{
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, OpenError, Page, ReadError, Record, RecordKey,
+    Store, Timestamp, Verdict, verify,
+};
+
+/// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
+const CLOSE_WAIT: Duration = Duration::from_secs(30);
+
+/// A store in one SQLite file, which belongs to this process while it is open.
+#[derive(Debug)]
+pub struct SqliteStore {
+    given: PathBuf,
+    options: SqliteOptions,
+    // A std mutex: held to clone or take the sender, never over an await. None: closed.
+    queue: Mutex<Option<mpsc::Sender<Job>>>,
+    readers: Arc<Readers>,
+    ended: Arc<Ended>,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, or creates it. Blocks for some milliseconds, or for as long as it takes to write out
+    /// what a killed process has left in its log.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what to do.
+    pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
+        let settled = place::settle(path)?;
+        let lock = LockFile::acquire(&settled)?;
+        let connection = connection::open_writer(&settled)?;
+        let (sender, receiver) = mpsc::channel(options.queue.max(1));
+        let ended = Writer::start(receiver, connection, lock).map_err(|error| OpenError::Unusable {
+            path: path.to_owned(),
+            detail: format!("no thread could be started for it: {error}"),
+        })?;
+        let readers = Arc::new(Readers::new(settled, options.readers, options.read_wait));
+        Ok(Self { given: path.to_owned(), options, queue: Mutex::new(Some(sender)), readers, ended })
+    }
+
+    /// Sends a job to the writer and waits for its answer.
+    async fn submit<T>(&self, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, CommitError> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(queue) = queue else { return Err(CommitError::Unavailable("the store is closed".to_owned())) };
+        let (answer, arrival) = Answer::new();
+        match queue.send_timeout(job(answer), self.options.queue_wait).await {
+            Ok(()) => {}
+            Err(SendTimeoutError::Timeout(_)) => {
+                let reason = format!("its queue was full for {:?}", self.options.queue_wait);
+                return Err(CommitError::Unavailable(reason));
+            }
+            Err(SendTimeoutError::Closed(_)) => {
+                return Err(CommitError::Unavailable("the store's writer has ended".to_owned()));
+            }
+        }
+        // The writer ends when the last sender is gone: not held while waiting.
+        drop(queue);
+        match timeout(self.options.verdict_wait, arrival).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(CommitError::Unknown("the store's writer has ended".to_owned())),
+            Err(_) => Err(CommitError::Unknown(format!("no verdict within {:?}", self.options.verdict_wait))),
+        }
+    }
+
+    fn take_queue(&self) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError> {
+        if let Err(breach) = verify::change_set(&set) {
+            return Ok(breach.into());
+        }
+        self.submit(|answer| Job::Set(Box::new(set), answer)).await
+    }
+
+    async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
+        if let Err((index, breach)) = verify::all(&sets) {
+            return Ok(AllVerdict::Failed { index, verdict: breach.into() });
+        }
+        self.submit(|answer| Job::All(sets, answer)).await
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
+        let key = key.clone();
+        self.readers.run(move |connection| queries::read(connection, &key)).await
+    }
+
+    async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError> {
+        let (key, keys) = (key.clone(), keys.to_vec());
+        self.readers.run(move |connection| queries::confirm(connection, &key, &keys, now)).await
+    }
+
+    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError> {
+        let key = key.clone();
+        let deadline = Instant::now() + self.options.read_wait;
+        self.readers.run(move |connection| queries::committed(connection, &key, commit_id, deadline)).await
+    }
+
+    async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
+        let key = key.clone();
+        self.readers.run(move |connection| queries::events(connection, &key, after, limit)).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
+        let query = query.clone();
+        self.readers.run(move |connection| list::page(connection, &query)).await
+    }
+
+    async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.submit(|answer| Job::Purge { now, limit, answer }).await
+    }
+
+    async fn ping(&self) -> Result<(), CommitError> {
+        self.submit(Job::Ping).await
+    }
+
+    async fn close(&self) {
+        self.take_queue();
+        // Readers first: the last connection to close is then the writer's, which empties the log.
+        self.readers.close().await;
+        let ended = Arc::clone(&self.ended);
+        match tokio::task::spawn_blocking(move || ended.wait(CLOSE_WAIT)).await {
+            Ok(true) => {}
+            Ok(false) => tracing::error!("the store's writer did not end within {CLOSE_WAIT:?}"),
+            Err(error) => tracing::error!(%error, "the end of the store's writer could not be awaited"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("sqlite://{}", self.given.display())
+    }
+}
+
+impl Drop for SqliteStore {
+    /// Lets the writer finish what it accepted, so that the file is free when this returns.
+    fn drop(&mut self) {
+        self.take_queue();
+        self.ended.wait(CLOSE_WAIT);
+    }
+}
