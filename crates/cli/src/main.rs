@@ -1,1 +1,70 @@
-fn main() {}
+//! The binary `lockkeeper`: the server, its command line client, and the benchmark.
+
+mod bench;
+mod cli;
+mod client;
+mod commands;
+mod duration;
+mod encode;
+mod excerpt;
+mod failure;
+mod input;
+mod json;
+mod output;
+mod problem;
+mod retry;
+mod serve;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::client::Client;
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.output);
+    match run(cli, &output) {
+        Ok(code) => code,
+        Err(failure) => failure.report(&output),
+    }
+}
+
+/// Builds the runtime that the command needs, and runs it. A client waits for one answer at a time: one thread does.
+fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
+    let mut builder = match cli.command {
+        Command::Serve(_) | Command::Bench(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build().map_err(|e| Failure::failed(format!("cannot start a runtime: {e}")))?;
+    runtime.block_on(dispatch(cli, output))
+}
+
+async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
+    let connection = cli.connection;
+    let context = || Client::new(&connection).map(|client| Context { client, output });
+    match cli.command {
+        Command::Serve(args) => return serve::run(args).await,
+        Command::Bench(args) => return bench::run(args, output).await,
+        Command::Show(args) => commands::show::run(&args, output)?,
+        Command::Completion(args) => commands::completion::run(&args, output)?,
+        Command::Apply(args) => commands::apply::run(&args, &context()?).await?,
+        Command::Start(args) => commands::start::run(&args, &context()?).await?,
+        Command::Send(args) => commands::send::run(&args, &context()?).await?,
+        Command::Get(args) => commands::get::run(&args, &context()?).await?,
+        Command::List(args) => commands::list::run(&args, &context()?).await?,
+        Command::History(args) => commands::history::run(&args, &context()?).await?,
+        Command::Watch(args) => commands::watch::run(&args, &context()?).await?,
+        Command::Terminate(args) => {
+            commands::close::run(commands::close::Ending::Terminate, &args, &context()?).await?
+        }
+        Command::Cancel(args) => commands::close::run(commands::close::Ending::Cancel, &args, &context()?).await?,
+        Command::Token(args) => commands::token::run(&args, &connection, output).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,156 @@
+//! `apply`: puts definitions.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lockkeeper_model::{Definition, Format, Problem};
+use reqwest::Method;
+use serde::Deserialize;
+
+use crate::client::{Answer, CallError, Request};
+use crate::commands::Context;
+use crate::failure::{Failure, headline};
+use crate::input::DefinitionFile;
+use crate::output::Colour;
+use crate::{encode, excerpt, json};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper apply -f examples/purchase.yaml
+  lockkeeper apply -f purchase.yaml -f stock.json
+  generate-definition | lockkeeper apply -f -
+
+The same text again keeps its version; another text becomes the next one.";
+
+/// Puts definitions; every problem is shown in its line.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ApplyArgs {
+    /// A definition in YAML or JSON; - for standard input. May be given several times.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// The only thing that is read here: where the definition is to be put. The server judges the rest.
+#[derive(Deserialize)]
+struct Head {
+    workflow: String,
+}
+
+/// The answer to a put.
+#[derive(Deserialize)]
+struct Put {
+    workflow: String,
+    version: i64,
+    #[serde(default)]
+    warnings: Vec<Problem>,
+}
+
+/// Runs `apply`: every file is tried, also after one that was refused.
+pub(crate) async fn run(args: &ApplyArgs, context: &Context<'_>) -> Result<(), Failure> {
+    let mut all_done = true;
+    for path in &args.files {
+        match put(path, context).await {
+            Ok(()) => {}
+            Err(failure @ (Failure::Refused(_) | Failure::Failed(_) | Failure::Reported)) if args.files.len() > 1 => {
+                failure.report(context.output);
+                all_done = false;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if all_done { Ok(()) } else { Err(Failure::Reported) }
+}
+
+async fn put(path: &std::path::Path, context: &Context<'_>) -> Result<(), Failure> {
+    let file = DefinitionFile::read(path)?;
+    let Some(workflow) = workflow_of(&file) else { return Err(report_unreadable(&file, context)) };
+    let kind = match file.format {
+        Format::Yaml => "application/yaml",
+        Format::Json => "application/json",
+    };
+    let request = Request {
+        body: Some((kind, file.text.clone())),
+        ..Request::new(Method::PUT, encode::path(&["v1", "workflows", &workflow]))
+    };
+    match context.client.try_call(&request).await {
+        Ok(answer) => print(&file, &answer, context),
+        Err(CallError::Refused(problem)) if !context.output.is_json() => {
+            let problems = problem.field("problems").cloned().and_then(|value| serde_json::from_value(value).ok());
+            match problems {
+                Some(problems) => Err(report(&file, &problems, context)),
+                None => Err(Failure::Refused(problem)),
+            }
+        }
+        Err(error) => Err(context.client.failure(error)),
+    }
+}
+
+/// The workflow's name, if the text can be read as far as that.
+fn workflow_of(file: &DefinitionFile) -> Option<String> {
+    let head: Option<Head> = match file.format {
+        Format::Yaml => serde_saphyr::from_str(&file.text).ok(),
+        Format::Json => serde_json::from_str(&file.text).ok(),
+    };
+    head.and_then(|head| crate::target::workflow_name(&head.workflow).ok())
+}
+
+fn print(file: &DefinitionFile, answer: &Answer, context: &Context<'_>) -> Result<(), Failure> {
+    if context.output.is_json() {
+        return context.output.print(&json::pretty(&answer.text));
+    }
+    let put: Put = answer.read()?;
+    for warning in &put.warnings {
+        let label = format!("{} ", context.output.paint_error(Colour::Yellow, "warning:"));
+        context.output.note(&excerpt::render(context.output, &label, &file.name, &file.text, warning));
+    }
+    context.output.print(&format!("{}: version {}", put.workflow, put.version))
+}
+
+/// A text that names no workflow cannot be sent anywhere: it is checked here, with the checker that the server has.
+fn report_unreadable(file: &DefinitionFile, context: &Context<'_>) -> Failure {
+    let problems = match Definition::read(&file.text, file.format) {
+        Err(problems) if !problems.is_empty() => problems,
+        _ => return Failure::failed(format!("{}: no `workflow: NAME` can be found in it", file.name)),
+    };
+    if !context.output.is_json() {
+        return report(file, &problems, context);
+    }
+    let document = serde_json::json!({
+        "title": "Invalid definition", "status": 422, "code": "LK0021", "outcome": "invalid_definition",
+        "retryable": false, "detail": format!("{}: {} problem(s)", file.name, problems.len()), "problems": problems,
+    });
+    context.output.error_text(&format!("{document:#}"));
+    Failure::Reported
+}
+
+/// Shows every problem in its line.
+fn report(file: &DefinitionFile, problems: &Vec<Problem>, context: &Context<'_>) -> Failure {
+    for problem in problems {
+        context.output.error_text(&excerpt::render(context.output, "", &file.name, &file.text, problem));
+    }
+    let count = problems.len();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    let summary = format!("invalid_definition (LK0021): {} has {count} {noun}", file.name);
+    context.output.error_text(&headline(context.output, &summary));
+    Failure::Reported
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str, format: Format) -> DefinitionFile {
+        DefinitionFile { name: "x".into(), text: text.into(), format }
+    }
+
+    #[test]
+    fn the_name_is_found_whatever_else_is_wrong() {
+        let yaml = "workflow: purchase\ninitial: 7\nstates: nonsense\n";
+        assert_eq!(workflow_of(&file(yaml, Format::Yaml)).as_deref(), Some("purchase"));
+        assert_eq!(workflow_of(&file("{\"workflow\":\"stock\",\"x\":1}", Format::Json)).as_deref(), Some("stock"));
+        for bad in ["", "states: {}", "workflow: Not A Name", "workflow: [", "- a"] {
+            assert_eq!(workflow_of(&file(bad, Format::Yaml)), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `history`: lists what happened to an instance.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::commands::paging::Listing;
+use crate::commands::{Context, field, history_table, list};
+use crate::failure::Failure;
+use crate::target::Target;
+
+/// What is said once below a history with unverified actors.
+const UNVERIFIED: &str = "actors are unverified: the server has no tokens, and believed who they said they were";
+
+/// Lists every change of an instance: who, when, what.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  lockkeeper history purchase/po-1\n  lockkeeper history purchase/po-1 -o json | jq '.items[].actor'"
+)]
+pub(crate) struct HistoryArgs {
+    /// The instance.
+    #[arg(value_name = "WORKFLOW/ID")]
+    pub target: Target,
+    /// The most changes to list, oldest first; without it, all.
+    #[arg(long, value_name = "N", value_parser = list::limit)]
+    pub limit: Option<usize>,
+}
+
+/// Runs `history`.
+pub(crate) async fn run(args: &HistoryArgs, context: &Context<'_>) -> Result<(), Failure> {
+    let listing = Listing { path: args.target.path(&["history"]), filters: Vec::new(), limit: args.limit };
+    if context.output.is_json() {
+        return context.output.print(&listing.document(&context.client).await?);
+    }
+    let mut items: Vec<Value> = Vec::new();
+    let next = listing
+        .read(&context.client, |page| {
+            items.extend(page.values()?);
+            Ok(())
+        })
+        .await?;
+    let unverified = items.iter().any(|item| field::is_given(item, "unverified"));
+    let rows = items.iter().map(history_table::row).collect();
+    context.output.print(&context.output.table(&history_table::HEADING, rows))?;
+    if next.is_some() {
+        context.output.note("there are more: give a larger --limit, or none");
+    }
+    if unverified {
+        context.output.note(UNVERIFIED);
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Lists that come page by page.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::client::{Client, Request};
+use crate::encode;
+use crate::failure::Failure;
+
+/// Items asked for at once where the user asked for many: with the largest data, a page stays below 30 MiB.
+pub(crate) const PAGE_ITEMS: usize = 100;
+
+/// The most pages that one command reads: a server that gives cursors forever ends here.
+const PAGES_MAX: usize = 1_000_000;
+
+/// One page, its items as they came.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Page {
+    /// The items' JSON.
+    pub items: Vec<Box<RawValue>>,
+    /// Where the next page begins; none: this was the last.
+    pub next_cursor: Option<String>,
+}
+
+impl Page {
+    /// The items as values.
+    pub(crate) fn values(&self) -> Result<Vec<Value>, Failure> {
+        self.items.iter().map(|item| value(item)).collect()
+    }
+}
+
+/// Reads one item.
+pub(crate) fn value(item: &RawValue) -> Result<Value, Failure> {
+    serde_json::from_str(item.get()).map_err(|e| Failure::failed(format!("cannot read the server's answer: {e}")))
+}
+
+/// A list to be read.
+#[derive(Debug)]
+pub(crate) struct Listing<'a> {
+    /// The encoded path.
+    pub path: String,
+    /// What is asked for besides `limit` and `cursor`.
+    pub filters: Vec<(&'a str, Option<String>)>,
+    /// The most items to read; none: all.
+    pub limit: Option<usize>,
+}
+
+impl Listing<'_> {
+    /// Reads page after page and hands each to `show`. Says whether there is more than was read.
+    pub(crate) async fn read(
+        &self,
+        client: &Client,
+        mut show: impl FnMut(Page) -> Result<(), Failure>,
+    ) -> Result<Option<String>, Failure> {
+        let mut cursor = None;
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        for _ in 0..PAGES_MAX {
+            let mut query = self.filters.clone();
+            query.push(("limit", Some(left.min(PAGE_ITEMS).to_string())));
+            query.push(("cursor", cursor.clone()));
+            let request = Request::get(format!("{}{}", self.path, encode::query(&query)));
+            let mut page: Page = client.call(&request).await?.read()?;
+            page.items.truncate(left);
+            left -= page.items.len();
+            let next = page.next_cursor.clone();
+            show(page)?;
+            if next.is_none() || left == 0 {
+                return Ok(next);
+            }
+            if next == cursor {
+                return Err(Failure::failed("the server's list does not go on: the same cursor twice"));
+            }
+            cursor = next;
+        }
+        Ok(cursor)
+    }
+
+    /// Reads the whole list as one document: `{items, next_cursor}`.
+    pub(crate) async fn document(&self, client: &Client) -> Result<String, Failure> {
+        let mut items = Vec::new();
+        let next = self
+            .read(client, |page| {
+                items.extend(page.items.iter().map(|item| item.get().to_owned()));
+                Ok(())
+            })
+            .await?;
+        let next = serde_json::Value::from(next);
+        Ok(crate::json::pretty(&format!("{{\"items\":[{}],\"next_cursor\":{next}}}", items.join(","))))
+    }
+}
