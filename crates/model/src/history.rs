@@ -55,3 +55,63 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
 }
+
+/// Checks that entries, oldest first, are one legal history: versions without a gap, each change beginning in the state
+/// where the last one ended, nothing after the end of a run but a start, no start while one runs, and no voter counted
+/// twice. The first entry may be any: older ones may have been purged.
+///
+/// Whether a move ended its run is not in an entry; that is told by what follows.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check<'e>(entries: impl IntoIterator<Item = (i64, &'e Entry)>) -> Result<(), String> {
+    let mut last: Option<(i64, &Entry)> = None;
+    for (version, entry) in entries {
+        check_entry(entry).map_err(|problem| format!("version {version}: {problem}"))?;
+        if let Some((before, last)) = last {
+            if before.checked_add(1) != Some(version) {
+                return Err(format!("version {version} follows version {before}"));
+            }
+            check_pair(last, entry).map_err(|problem| format!("version {version}: {problem}"))?;
+        }
+        last = Some((version, entry));
+    }
+    Ok(())
+}
+
+fn check_entry(entry: &Entry) -> Result<(), String> {
+    let Entry { kind, event, from, to, reason, approved_by, .. } = entry;
+    let stays = from.as_ref() == Some(to);
+    match kind {
+        Kind::Start if from.is_some() || event.is_some() => return Err("a start comes from nowhere".to_owned()),
+        Kind::Move | Kind::Vote if event.is_none() => return Err(format!("a {kind:?} without an event")),
+        Kind::Move | Kind::Vote | Kind::Terminate | Kind::Cancel if from.is_none() => {
+            return Err(format!("a {kind:?} without a state that it comes from"));
+        }
+        Kind::Vote | Kind::Terminate | Kind::Cancel if !stays => return Err(format!("a {kind:?} does not move")),
+        Kind::Terminate | Kind::Cancel if reason.is_none() => return Err(format!("a {kind:?} without a reason")),
+        _ => {}
+    }
+    let mut voters: Vec<&String> = approved_by.iter().collect();
+    voters.sort_unstable();
+    voters.dedup();
+    if voters.len() != approved_by.len() {
+        return Err("a voter is counted twice".to_owned());
+    }
+    Ok(())
+}
+
+fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
+    let is_new_run = entry.run != before.run;
+    match (entry.kind, before.kind) {
+        (Kind::Start, _) if !is_new_run => Err(format!("run {} starts twice", entry.run)),
+        (Kind::Start, Kind::Vote) => Err(format!("a run starts while run {} waits for votes", before.run)),
+        (Kind::Start, _) => Ok(()),
+        (_, Kind::Terminate | Kind::Cancel) => Err(format!("run {} goes on after its end", before.run)),
+        _ if is_new_run => Err(format!("run {} follows run {} without a start", entry.run, before.run)),
+        _ if entry.from.as_ref() != Some(&before.to) => {
+            Err(format!("it comes from {:?}, but the instance was in {:?}", entry.from, before.to))
+        }
+        _ => Ok(()),
+    }
+}

@@ -12,7 +12,9 @@ pub mod limits;
 pub mod names;
 pub mod outcome;
 
+mod approval;
 mod decide;
+mod duration;
 mod expression;
 
 pub use actor::Actor;

@@ -191,6 +191,12 @@ pub enum Refusal {
         /// What is wrong, where, and what to write instead.
         problems: Vec<Problem>,
     },
+    /// A move of an all-or-nothing request would not be a move yet.
+    #[error("{detail}")]
+    NotApplied {
+        /// Why.
+        detail: String,
+    },
     /// A queue is full.
     #[error("{detail}")]
     Busy {
@@ -249,6 +255,7 @@ impl Refusal {
             Self::Busy { .. } => "LK0022",
             Self::Unavailable { .. } => "LK0023",
             Self::Unknown { .. } => "LK0024",
+            Self::NotApplied { .. } => "LK0025",
         }
     }
 
@@ -275,6 +282,7 @@ impl Refusal {
             Self::Busy { .. } => "busy",
             Self::Unavailable { .. } => "unavailable",
             Self::Unknown { .. } => "unknown",
+            Self::NotApplied { .. } => "not_applied",
         }
     }
 

@@ -1,11 +1,22 @@
 //! What a workflow is: states, events, guards, approvals.
 
+mod checker;
+mod fields;
+mod json;
+pub(crate) mod machine;
+mod node;
+mod reader;
+pub(crate) mod suggestion;
+mod yaml;
+
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::DEFINITION_BYTES_MAX;
 use crate::names::WorkflowName;
+use machine::Machine;
 
 /// How a definition's text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +45,9 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}: {} ({})", self.line, self.column, self.path, self.message, self.remedy)
+        let Self { line, column, path, message, remedy } = self;
+        let colon = if path.is_empty() { "" } else { ": " };
+        write!(f, "{line}:{column}: {path}{colon}{message} ({remedy})")
     }
 }
 
@@ -49,6 +62,13 @@ pub struct Concurrency {
     pub combine: bool,
 }
 
+impl Default for Concurrency {
+    /// Three attempts, 50 ms, combining.
+    fn default() -> Self {
+        Self { attempts: 3, backoff: Duration::from_millis(50), combine: true }
+    }
+}
+
 /// A checked definition, ready to judge.
 #[derive(Debug)]
 pub struct Definition {
@@ -56,15 +76,30 @@ pub struct Definition {
     version: i64,
     concurrency: Concurrency,
     warnings: Vec<Problem>,
+    machine: Machine,
 }
 
 impl Definition {
     /// Reads and checks a definition's text.
     ///
     /// # Errors
-    /// Every problem found, in the order of the text.
-    pub fn read(_text: &str, _format: Format) -> Result<Self, Vec<Problem>> {
-        Err(Vec::new())
+    /// Every problem found, in the order of the text. A text that is no YAML or JSON has one problem: where it breaks.
+    pub fn read(text: &str, format: Format) -> Result<Self, Vec<Problem>> {
+        if text.len() > DEFINITION_BYTES_MAX {
+            return Err(vec![Problem {
+                line: 0,
+                column: 0,
+                path: String::new(),
+                message: format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len()),
+                remedy: "split the workflow into several".to_owned(),
+            }]);
+        }
+        let root = match format {
+            Format::Yaml => yaml::read(text)?,
+            Format::Json => json::read(text)?,
+        };
+        let (draft, problems) = reader::read(text, &root);
+        checker::check(draft, problems)
     }
 
     /// The same definition as version `version` of its workflow.
@@ -96,11 +131,19 @@ impl Definition {
 
     /// The names of its states, in the order of the text.
     pub fn state_names(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        self.machine.states.iter().map(|state| state.name.as_str())
     }
 
     /// The events that may lead on from `state`, guards aside; none in a final state.
-    pub fn open_events(&self, _state: &str) -> Vec<&str> {
-        Vec::new()
+    pub fn open_events(&self, state: &str) -> Vec<&str> {
+        let Some(at) = self.machine.find(state) else { return Vec::new() };
+        let mut events: Vec<&str> = self.machine.states[at].transitions.iter().map(|t| t.event.as_str()).collect();
+        events.dedup();
+        events
+    }
+
+    /// The compiled states.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
     }
 }

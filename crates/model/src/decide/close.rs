@@ -1,0 +1,66 @@
+//! Ending a run from outside the definition: terminate and cancel.
+
+use super::{Change, Decision, malformed, next_version, success};
+use crate::command::Close;
+use crate::instance::Status;
+use crate::limits::REASON_BYTES_MAX;
+use crate::outcome::{MismatchReason, SuccessKind};
+use crate::{Command, Data, Entry, Instance, Kind, Refusal, Timestamp};
+
+/// Ends the run with `status`. The state stays what it was.
+pub(super) fn close(
+    current: &Instance,
+    command: &Command,
+    close: &Close,
+    now: Timestamp,
+    status: Status,
+    kind: Kind,
+) -> Result<Decision, Refusal> {
+    let reason = close.reason.trim();
+    if reason.is_empty() {
+        return Err(malformed("a reason is needed: write why the run is ended"));
+    }
+    if close.reason.len() > REASON_BYTES_MAX {
+        let bytes = close.reason.len();
+        return Err(malformed(format!("the reason has {bytes} bytes; at most {REASON_BYTES_MAX} are allowed")));
+    }
+    check_run(current, close.run)?;
+    if current.status.is_closed() {
+        return Err(Refusal::AlreadyClosed { run: current.run, status: current.status });
+    }
+    let instance = Instance {
+        version: next_version(current.version)?,
+        status,
+        updated_at: now,
+        votes: Vec::new(),
+        ..current.clone()
+    };
+    let entry = Entry {
+        kind,
+        event: None,
+        from: Some(current.state.clone()),
+        to: current.state.clone(),
+        actor: command.actor.clone(),
+        at: now,
+        run: current.run,
+        definition_version: current.definition_version,
+        key: command.idempotency_key.clone(),
+        data: Data::new(),
+        reason: Some(close.reason.clone()),
+        approved_by: Vec::new(),
+    };
+    let success = success(command, &instance, SuccessKind::Applied);
+    Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+}
+
+/// Refuses a command that means another run.
+pub(super) fn check_run(current: &Instance, run: Option<uuid::Uuid>) -> Result<(), Refusal> {
+    match run {
+        Some(run) if run != current.run => Err(Refusal::StateMismatch {
+            expected: run.to_string(),
+            actual: current.run.to_string(),
+            reason: MismatchReason::Run,
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The one judge.
+
+mod close;
+mod send;
+mod start;
+
+use crate::command::{Action, Close};
+use crate::definition::machine::State;
+use crate::instance::Status;
+use crate::limits::DATA_BYTES_MAX;
+use crate::outcome::SuccessKind;
+use crate::{Command, Data, Definition, Entry, Instance, Kind, Refusal, Success, Timestamp};
+
+/// What a command comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// The record changes by exactly one version.
+    Change(Box<Change>),
+    /// Success without a change: `already_applied`, or a vote that was counted before.
+    Stay(Success),
+}
+
+/// One version of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The instance after the change.
+    pub instance: Instance,
+    /// What the history says of it.
+    pub entry: Entry,
+    /// The answer, once it is committed.
+    pub success: Success,
+}
+
+/// Judges one command on one instance at one instant: the same arguments always give the same decision.
+///
+/// `current` is the instance as it is, open or closed; none: the id has never been used. `definition` is the version
+/// that the run is on, and for a start the version that it shall be on.
+///
+/// # Errors
+/// A [`Refusal`]; the instance is as it was.
+pub fn decide(
+    definition: &Definition,
+    current: Option<&Instance>,
+    command: &Command,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    match &command.action {
+        Action::Start(start) => start::start(definition, current, command, start, now),
+        Action::Send(send) => send::send(definition, existing(current)?, command, send, now),
+        Action::Terminate(close) => closing(current, command, close, now, Status::Terminated, Kind::Terminate),
+        Action::Cancel(close) => closing(current, command, close, now, Status::Canceled, Kind::Cancel),
+    }
+}
+
+fn closing(
+    current: Option<&Instance>,
+    command: &Command,
+    close: &Close,
+    now: Timestamp,
+    status: Status,
+    kind: Kind,
+) -> Result<Decision, Refusal> {
+    close::close(existing(current)?, command, close, now, status, kind)
+}
+
+fn existing(current: Option<&Instance>) -> Result<&Instance, Refusal> {
+    current.ok_or_else(|| malformed("the instance does not exist: start it first"))
+}
+
+fn malformed(detail: impl Into<String>) -> Refusal {
+    Refusal::Malformed { detail: detail.into() }
+}
+
+/// The version after `version`.
+fn next_version(version: i64) -> Result<i64, Refusal> {
+    version.checked_add(1).ok_or_else(|| malformed("the version counter of this id is exhausted: use another id"))
+}
+
+/// The status of a run that is in `state`.
+fn status_in(state: &State) -> Status {
+    state.ends_as.unwrap_or(Status::Running)
+}
+
+/// The answer about `instance` as it stands.
+fn success(command: &Command, instance: &Instance, outcome: SuccessKind) -> Success {
+    Success {
+        outcome,
+        id: command.instance.id.as_str().to_owned(),
+        run: instance.run,
+        version: instance.version,
+        state: instance.state.clone(),
+        status: instance.status,
+        approval: None,
+    }
+}
+
+/// Refuses data whose JSON text is past the limit.
+fn check_size(what: &str, data: &Data) -> Result<(), Refusal> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let actual = serialised_size(data);
+    if actual > DATA_BYTES_MAX {
+        return Err(Refusal::TooLarge { what: what.to_owned(), limit: DATA_BYTES_MAX, actual });
+    }
+    Ok(())
+}
+
+/// Bytes of `data` as JSON text.
+fn serialised_size(data: &Data) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Neither the counter nor JSON itself can fail to be written; if it did, the size would count as past any limit.
+    match serde_json::to_writer(&mut counter, data) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}

@@ -1,0 +1,335 @@
+//! Judging an event, or a wish for a target state. The order of the steps is part of the contract: roles before
+//! anything is revealed, what is already done before what is in the way, conditions before guards.
+
+use std::sync::Arc;
+
+use super::close::check_run;
+use super::{Change, Decision, check_size, malformed, next_version, status_in, success};
+use crate::approval::{Tally, is_for, tally};
+use crate::command::Send;
+use crate::definition::machine::{Machine, State, Transition};
+use crate::expression::{Expression, Scope};
+use crate::instance::{Entered, Instance, Status};
+use crate::outcome::{MismatchReason, SuccessKind};
+use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
+
+/// One command being judged.
+struct Judged<'a> {
+    machine: &'a Machine,
+    definition_version: i64,
+    current: &'a Instance,
+    state: &'a State,
+    state_at: usize,
+    command: &'a Command,
+    send: &'a Send,
+    now: Timestamp,
+}
+
+/// Judges `send` on `current`.
+pub(super) fn send(
+    definition: &Definition,
+    current: &Instance,
+    command: &Command,
+    send: &Send,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    let machine = definition.machine();
+    check_names(machine, send)?;
+    check_size("event data", &send.data)?;
+    check_run(current, send.run)?;
+    let state_at = machine.find(&current.state).ok_or_else(|| {
+        let (state, workflow, version) = (&current.state, definition.workflow(), definition.version());
+        malformed(format!("version {version} of workflow {workflow} has no state {state:?}, in which the instance is"))
+    })?;
+    let definition_version = definition.version();
+    let state = &machine.states[state_at];
+    Judged { machine, definition_version, current, state, state_at, command, send, now }.judge()
+}
+
+/// Refuses what the definition does not know at all.
+fn check_names(machine: &Machine, send: &Send) -> Result<(), Refusal> {
+    if send.event.is_none() && send.to.is_none() {
+        return Err(malformed("name an `event`, or the state to be reached in `to`"));
+    }
+    if let Some(event) = send.event.as_ref().filter(|event| machine.states_with(event).is_none()) {
+        return Err(Refusal::UnknownEvent { what: "event", name: event.clone(), known: machine.event_names() });
+    }
+    if let Some(to) = send.to.as_ref().filter(|to| machine.find(to).is_none()) {
+        let known = machine.states.iter().map(|state| state.name.clone()).collect();
+        return Err(Refusal::UnknownEvent { what: "state", name: to.clone(), known });
+    }
+    Ok(())
+}
+
+impl<'a> Judged<'a> {
+    fn judge(&self) -> Result<Decision, Refusal> {
+        let enabled = self.enabled();
+        let is_move = !enabled.is_empty() && self.conditions_hold();
+        let is_done = !is_move && self.led_here();
+        self.check_roles(if is_done { self.entering() } else { enabled.clone() })?;
+        if is_done {
+            return self.done();
+        }
+        self.check_ambiguous_stage(&enabled)?;
+        self.check_conditions(&enabled)?;
+        self.check_one_event(&enabled)?;
+        let chosen = self.choose(&enabled)?;
+        self.check_roles(vec![chosen])?;
+        self.take(chosen)
+    }
+
+    /// The answer to a command whose move was made before: nothing to do, unless the run was ended from outside since.
+    fn done(&self) -> Result<Decision, Refusal> {
+        if matches!(self.current.status, Status::Terminated | Status::Canceled) {
+            return Err(self.mismatch(self.needed_states(), MismatchReason::Closed));
+        }
+        Ok(Decision::Stay(success(self.command, self.current, SuccessKind::AlreadyApplied)))
+    }
+
+    /// The transitions of the current state that the command may mean, guards and conditions aside.
+    fn enabled(&self) -> Vec<&'a Transition> {
+        if self.current.status.is_closed() {
+            return Vec::new();
+        }
+        self.state.transitions.iter().filter(|transition| self.is_meant(transition)).collect()
+    }
+
+    fn is_meant(&self, transition: &Transition) -> bool {
+        let leads_to = |to: &String| transition.target.is_some_and(|target| self.machine.states[target].name == *to);
+        match (&self.send.event, &self.send.to) {
+            (Some(event), None) => transition.event == *event,
+            (None, Some(to)) => leads_to(to),
+            // With both, an event that stays may be asked for by naming the state it stays in.
+            (Some(event), Some(to)) => {
+                transition.event == *event && (leads_to(to) || transition.target.is_none() && self.current.state == *to)
+            }
+            (None, None) => false,
+        }
+    }
+
+    fn conditions_hold(&self) -> bool {
+        self.send.expected_version.is_none_or(|version| version == self.current.version)
+            && self.send.from.as_ref().is_none_or(|from| *from == self.current.state)
+    }
+
+    /// Whether a command like this one led to the current state, from where and on which version it says.
+    fn led_here(&self) -> bool {
+        let Send { event, to, from, expected_version, .. } = self.send;
+        let entered = &self.current.entered;
+        event.as_ref().is_none_or(|event| entered.event.as_ref() == Some(event))
+            && to.as_ref().is_none_or(|to| self.current.state == *to)
+            && from.as_ref().is_none_or(|from| entered.from.as_ref() == Some(from))
+            && expected_version.is_none_or(|version| entered.decided_on == version)
+            && entered.from.as_ref() != Some(&self.current.state)
+    }
+
+    /// The transitions by which the current state may have been entered.
+    fn entering(&self) -> Vec<&'a Transition> {
+        let Entered { event, from, .. } = &self.current.entered;
+        let origin = from.as_ref().and_then(|from| self.machine.find(from));
+        let (Some(event), Some(origin)) = (event, origin) else { return Vec::new() };
+        let led_here = |t: &&Transition| t.event == *event && t.target == Some(self.state_at);
+        self.machine.states[origin].transitions.iter().filter(led_here).collect()
+    }
+
+    /// Refuses an actor who may take none of `transitions`.
+    fn check_roles(&self, transitions: Vec<&Transition>) -> Result<(), Refusal> {
+        let actor = &self.command.actor;
+        if transitions.is_empty() || transitions.iter().any(|transition| is_permitted(actor, transition)) {
+            return Ok(());
+        }
+        let mut roles: Vec<String> = transitions.iter().flat_map(|t| missing_roles(actor, t)).cloned().collect();
+        roles.sort_unstable();
+        roles.dedup();
+        let detail = format!("{:?} may not do this: one of the roles {} is needed", actor.id, roles.join(", "));
+        Err(Refusal::NotPermitted { detail, roles })
+    }
+
+    /// Two people sending one event at once must not advance two stages: where it led here and leads on, the command
+    /// has to say which stage it means.
+    fn check_ambiguous_stage(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+        let Send { event: Some(event), to: None, from: None, expected_version: None, .. } = self.send else {
+            return Ok(());
+        };
+        let entered = &self.current.entered;
+        let led_here = entered.event.as_ref() == Some(event) && entered.from.as_ref() != Some(&self.current.state);
+        let leads_on = enabled.iter().any(|t| t.target.is_some_and(|target| target != self.state_at));
+        if !(led_here && leads_on) {
+            return Ok(());
+        }
+        let (state, from) = (&self.current.state, entered.from.as_deref().unwrap_or_default());
+        let detail = format!(
+            "the event {event:?} led from {from:?} to {state:?} and also leads on: give `from` or `expected_version` to \
+             say which stage is meant"
+        );
+        Err(Refusal::AmbiguousTarget { detail, events: vec![event.clone()] })
+    }
+
+    fn check_conditions(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+        let Send { from, expected_version, .. } = self.send;
+        if let Some(expected) = expected_version.filter(|version| *version != self.current.version) {
+            return Err(Refusal::VersionMismatch { expected, actual: self.current.version });
+        }
+        let (expected, reason) = match from {
+            Some(from) if *from != self.current.state => (from.clone(), MismatchReason::From),
+            _ if self.current.status.is_closed() => (self.needed_states(), MismatchReason::Closed),
+            _ if enabled.is_empty() => (self.needed_states(), MismatchReason::NotEnabled),
+            _ => return Ok(()),
+        };
+        Err(self.mismatch(expected, reason))
+    }
+
+    fn mismatch(&self, expected: String, reason: MismatchReason) -> Refusal {
+        Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason }
+    }
+
+    /// The states in which the command would be a move.
+    fn needed_states(&self) -> String {
+        let leads = |state: &&State| {
+            state.transitions.iter().any(|transition| {
+                let target = transition.target.map(|target| self.machine.states[target].name.as_str());
+                self.send.event.as_ref().is_none_or(|event| transition.event == *event)
+                    && self.send.to.as_ref().is_none_or(|to| target.unwrap_or(&state.name) == to)
+            })
+        };
+        let names: Vec<&str> = self.machine.states.iter().filter(leads).map(|state| state.name.as_str()).collect();
+        if names.is_empty() { "no state".to_owned() } else { names.join(", ") }
+    }
+
+    /// `to` alone must not leave open which event is meant.
+    fn check_one_event(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+        let mut events: Vec<String> = enabled.iter().map(|transition| transition.event.clone()).collect();
+        events.dedup();
+        if events.len() <= 1 {
+            return Ok(());
+        }
+        let to = self.send.to.as_deref().unwrap_or_default();
+        let detail = format!("several events lead to {to:?}: name one of {}", events.join(", "));
+        Err(Refusal::AmbiguousTarget { detail, events })
+    }
+
+    /// The first transition whose guard holds.
+    fn choose(&self, enabled: &[&'a Transition]) -> Result<&'a Transition, Refusal> {
+        let mut rejected: Vec<&str> = Vec::new();
+        for transition in enabled {
+            let Some(guard) = &transition.guard else { return Ok(transition) };
+            if guard.holds(&self.scope()).map_err(|detail| guard_error(guard, detail))? {
+                return Ok(transition);
+            }
+            rejected.push(guard.text());
+        }
+        Err(Refusal::GuardRejected { guard: rejected.join("; ") })
+    }
+
+    fn scope(&self) -> Scope<'a> {
+        Scope {
+            data: &self.current.data,
+            event: &self.send.data,
+            actor: &self.command.actor,
+            id: self.command.instance.id.as_str(),
+            instance: self.current,
+            now: self.now,
+        }
+    }
+
+    /// Counts the vote, or makes the move.
+    fn take(&self, transition: &Transition) -> Result<Decision, Refusal> {
+        let Some(rule) = &transition.approval else { return self.step(transition, Vec::new()) };
+        match tally(self.current, transition, rule.quorum, &self.command.actor, self.now) {
+            Tally::Full(voters) => self.step(transition, voters),
+            Tally::Repeated(approval) => {
+                let mut answer = success(self.command, self.current, SuccessKind::PendingApproval);
+                answer.approval = Some(approval);
+                Ok(Decision::Stay(answer))
+            }
+            Tally::Short(approval, vote) => {
+                let mut instance = self.successor()?;
+                instance.votes.push(vote);
+                let entry = self.entry(Kind::Vote, transition, &instance, Vec::new());
+                let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);
+                answer.approval = Some(approval);
+                Ok(Decision::Change(Box::new(Change { instance, entry, success: answer })))
+            }
+        }
+    }
+
+    /// The move itself.
+    fn step(&self, transition: &Transition, approved_by: Vec<String>) -> Result<Decision, Refusal> {
+        let mut instance = self.successor()?;
+        if let Some(data) = self.assigned(transition)? {
+            instance.data = Arc::new(data);
+            instance.votes.clear();
+        }
+        if let Some(target) = transition.target {
+            let target = &self.machine.states[target];
+            instance.state.clone_from(&target.name);
+            instance.status = status_in(target);
+            instance.votes.clear();
+            instance.entered = Entered {
+                event: Some(transition.event.clone()),
+                from: Some(self.current.state.clone()),
+                decided_on: self.current.version,
+            };
+        }
+        // An approval that stays in its state has used up its votes; those for other events go on.
+        instance.votes.retain(|vote| !is_for(vote, transition));
+        let entry = self.entry(Kind::Move, transition, &instance, approved_by);
+        let success = success(self.command, &instance, SuccessKind::Applied);
+        Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+    }
+
+    /// The instance one version on, nothing else changed.
+    fn successor(&self) -> Result<Instance, Refusal> {
+        let version = next_version(self.current.version)?;
+        Ok(Instance { version, updated_at: self.now, ..self.current.clone() })
+    }
+
+    /// The data after the assigns, all of which see the data before; none where nothing is assigned.
+    fn assigned(&self, transition: &Transition) -> Result<Option<Data>, Refusal> {
+        if transition.assigns.is_empty() {
+            return Ok(None);
+        }
+        let scope = self.scope();
+        let evaluate = |(field, expression): &(String, Expression)| match expression.evaluate(&scope) {
+            Ok(value) => Ok((field.clone(), value)),
+            Err(detail) => Err(guard_error(expression, detail)),
+        };
+        let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
+        let mut data = (*self.current.data).clone();
+        data.extend(values);
+        check_size("the data after this event", &data)?;
+        Ok(Some(data))
+    }
+
+    fn entry(&self, kind: Kind, transition: &Transition, after: &Instance, approved_by: Vec<String>) -> Entry {
+        Entry {
+            kind,
+            event: Some(transition.event.clone()),
+            from: Some(self.current.state.clone()),
+            to: after.state.clone(),
+            actor: self.command.actor.clone(),
+            at: self.now,
+            run: self.current.run,
+            definition_version: self.definition_version,
+            key: self.command.idempotency_key.clone(),
+            data: self.send.data.clone(),
+            reason: None,
+            approved_by,
+        }
+    }
+}
+
+fn guard_error(expression: &Expression, detail: String) -> Refusal {
+    Refusal::GuardError { expression: expression.text().to_owned(), detail }
+}
+
+/// Whether the actor may take the transition, or vote for it.
+fn is_permitted(actor: &Actor, transition: &Transition) -> bool {
+    actor.has_any(&transition.roles) && transition.approval.as_ref().is_none_or(|rule| actor.has_any(&rule.roles))
+}
+
+/// The roles of which the actor has none, though one is needed.
+fn missing_roles<'t>(actor: &Actor, transition: &'t Transition) -> impl Iterator<Item = &'t String> {
+    let approvers = transition.approval.as_ref().map(|rule| rule.roles.as_slice()).unwrap_or_default();
+    [transition.roles.as_slice(), approvers].into_iter().filter(|roles| !actor.has_any(roles)).flatten()
+}

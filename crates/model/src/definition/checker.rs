@@ -1,0 +1,192 @@
+//! What can only be judged on the whole machine: names that resolve, states that are reached and left again.
+
+use super::fields::Findings;
+use super::machine::{Machine, State, Transition};
+use super::node::Place;
+use super::reader::{Draft, DraftState, DraftTransition, Target};
+use super::suggestion::hint;
+use super::{Definition, Problem};
+use crate::limits::{STATES_MAX, TRANSITIONS_MAX};
+
+/// Checks the draft as a whole; `problems` are those of its parts.
+pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, Vec<Problem>> {
+    let mut findings = Findings { text: "", problems, lost: false };
+    check_sizes(&draft, &mut findings);
+    let names: Vec<&str> = draft.states.iter().map(|s| s.name.as_str()).collect();
+    let initial = draft.initial.as_ref().and_then(|target| resolve(target, &names, &mut findings));
+    let targets = resolve_targets(&draft.states, &names, &mut findings);
+    for state in &draft.states {
+        check_lists(state, &mut findings);
+    }
+    if draft.is_whole {
+        check_dead_ends(&draft.states, &mut findings);
+    }
+    // Reachability is only told where every name is known: one typing error would else be reported twice.
+    let resolved = draft.states.iter().zip(&targets).all(|(state, targets)| {
+        state
+            .transitions
+            .iter()
+            .zip(targets)
+            .all(|(transition, target)| transition.target.is_some() == target.is_some())
+    });
+    if let (Some(initial), true) = (initial, resolved && draft.is_whole) {
+        check_reachable(&draft.states, &targets, initial, &mut findings);
+    }
+    let mut problems = findings.problems;
+    problems.sort_by_key(|p| (p.line, p.column));
+    let (Some(initial), Some(workflow), true) = (initial, draft.workflow, problems.is_empty()) else {
+        return Err(problems);
+    };
+    let warnings = warnings(&draft.states, &targets);
+    let states = draft.states.into_iter().zip(targets).map(|(state, targets)| compile(state, targets)).collect();
+    Ok(Definition {
+        workflow,
+        version: 0,
+        concurrency: draft.concurrency,
+        warnings,
+        machine: Machine::new(initial, states),
+    })
+}
+
+/// The targets of each state's transitions, by position; none where there is none, or it is not known.
+type Targets = Vec<Vec<Option<usize>>>;
+
+fn check_sizes(draft: &Draft, findings: &mut Findings<'_>) {
+    let states = draft.states.len();
+    let transitions: usize = draft.states.iter().map(|s| s.transitions.len()).sum();
+    if states > STATES_MAX {
+        let message = format!("there are {states} states; at most {STATES_MAX} are allowed");
+        findings.add(draft.states_place, "states", message, "split the workflow into several");
+    }
+    if transitions > TRANSITIONS_MAX {
+        let message = format!("there are {transitions} transitions; at most {TRANSITIONS_MAX} are allowed");
+        findings.add(draft.states_place, "states", message, "split the workflow into several");
+    }
+    if states == 0 && findings.problems.is_empty() {
+        findings.add(draft.states_place, "states", "there are no states", "write at least one");
+    }
+}
+
+fn resolve(target: &Target, names: &[&str], findings: &mut Findings<'_>) -> Option<usize> {
+    let found = names.iter().position(|name| *name == target.name);
+    if found.is_none() {
+        const SHOWN: usize = 10;
+        let message = format!("there is no state {:?}{}", target.name, hint(&target.name, names.iter().copied()));
+        let more = if names.len() > SHOWN { " …" } else { "" };
+        let known = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        findings.add(target.place, &target.path, message, format!("write one of the states: {known}{more}"));
+    }
+    found
+}
+
+fn resolve_targets(states: &[DraftState], names: &[&str], findings: &mut Findings<'_>) -> Targets {
+    let by_name: std::collections::HashMap<&str, usize> = names.iter().enumerate().map(|(at, n)| (*n, at)).collect();
+    let mut find = |target: &Target| match by_name.get(target.name.as_str()) {
+        Some(at) => Some(*at),
+        None => resolve(target, names, findings),
+    };
+    states.iter().map(|s| s.transitions.iter().map(|t| t.target.as_ref().and_then(&mut find)).collect()).collect()
+}
+
+/// In a list, the first whose guard holds is taken: one without a guard hides all that follow.
+fn check_lists(state: &DraftState, findings: &mut Findings<'_>) {
+    for pair in state.transitions.windows(2) {
+        if pair[0].event == pair[1].event && !pair[0].is_guarded {
+            findings.add(
+                pair[0].place,
+                &pair[0].path,
+                "without a guard it is always taken, and hides those after it",
+                "give it a guard, or move it to the end of the list",
+            );
+        }
+    }
+}
+
+fn check_dead_ends(states: &[DraftState], findings: &mut Findings<'_>) {
+    for state in states {
+        if state.ends_as.is_none() && state.transitions.is_empty() {
+            findings.add(
+                state.place,
+                &state.path,
+                format!("nothing leads on from state {:?}, and it is not final", state.name),
+                "add `on` with an event, or `type: final`",
+            );
+        }
+    }
+}
+
+fn check_reachable(states: &[DraftState], targets: &Targets, initial: usize, findings: &mut Findings<'_>) {
+    let mut reached = vec![false; states.len()];
+    let mut open = vec![initial];
+    while let Some(at) = open.pop() {
+        if !std::mem::replace(&mut reached[at], true) {
+            open.extend(targets[at].iter().flatten());
+        }
+    }
+    for (state, _) in states.iter().zip(reached).filter(|(_, reached)| !reached) {
+        let message =
+            format!("state {:?} cannot be reached from the initial state {:?}", state.name, states[initial].name);
+        findings.add(state.place, &state.path, message, "let an event lead to it, or remove it");
+    }
+}
+
+/// What is allowed, but likely to surprise.
+fn warnings(states: &[DraftState], targets: &Targets) -> Vec<Problem> {
+    let mut entering: Vec<Vec<&str>> = vec![Vec::new(); states.len()];
+    for (from, (state, targets)) in states.iter().zip(targets).enumerate() {
+        for (transition, target) in state.transitions.iter().zip(targets) {
+            if let Some(target) = target.filter(|target| *target != from) {
+                entering[target].push(&transition.event);
+            }
+        }
+    }
+    let mut warnings: Vec<Problem> = Vec::new();
+    for (at, (state, targets)) in states.iter().zip(targets).enumerate() {
+        let leads_on = |target: &Option<usize>| target.is_some_and(|target| target != at);
+        for (transition, _) in state.transitions.iter().zip(targets).filter(|(_, target)| leads_on(target)) {
+            if entering[at].contains(&transition.event.as_str()) {
+                warnings.push(two_stages(state, transition));
+            }
+        }
+        if state.ends_as.is_none() && !targets.iter().any(leads_on) {
+            warnings.push(problem(
+                state.place,
+                &state.path,
+                format!("no event leads from state {:?} to another state", state.name),
+                "runs that reach it end only by `terminate` or `cancel`; let an event lead to a final state if they should end",
+            ));
+        }
+    }
+    warnings.sort_by_key(|p| (p.line, p.column));
+    warnings.dedup();
+    warnings
+}
+
+fn two_stages(state: &DraftState, transition: &DraftTransition) -> Problem {
+    let (event, state) = (&transition.event, &state.name);
+    problem(
+        transition.place,
+        &transition.path,
+        format!(
+            "the event {event:?} leads to state {state:?} and on from it: two people sending it at once would advance two stages"
+        ),
+        "commands with this event need `from` or `expected_version`, else they are refused as ambiguous; or name the second event differently",
+    )
+}
+
+fn problem(place: Place, path: &str, message: String, remedy: &str) -> Problem {
+    Problem { line: place.line, column: place.column, path: path.to_owned(), message, remedy: remedy.to_owned() }
+}
+
+fn compile(state: DraftState, targets: Vec<Option<usize>>) -> State {
+    let transitions = state.transitions.into_iter().zip(targets).map(|(draft, target)| Transition {
+        event: draft.event,
+        position: draft.position,
+        target,
+        guard: draft.guard,
+        assigns: draft.assigns,
+        approval: draft.approval,
+        roles: draft.roles,
+    });
+    State { name: state.name, ends_as: state.ends_as, transitions: transitions.collect() }
+}

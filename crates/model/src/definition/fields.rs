@@ -1,0 +1,190 @@
+//! Taking the fields of one block apart: the known ones, those of later versions, and the mistyped ones.
+
+use super::Problem;
+use super::node::{Field, Node, Place, Value};
+use super::suggestion::hint;
+use crate::names::{NameError, check_name};
+
+/// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule
+/// that is silently not kept is worse than none.
+const NOT_BUILT: &[&str] = &[
+    "actions",
+    "after",
+    "always",
+    "consistency",
+    "context",
+    "data",
+    "deadline",
+    "delegate",
+    "effects",
+    "entry",
+    "escalate",
+    "escalate_above",
+    "escalate_to",
+    "exit",
+    "history",
+    "invoke",
+    "lock_key",
+    "lock_timeout",
+    "migrate",
+    "on_breach",
+    "on_lock_loss",
+    "parallel",
+    "preset",
+    "priority",
+    "queue",
+    "reminder",
+    "retry",
+    "sla",
+    "strategy",
+    "task",
+    "tasks",
+    "timeout",
+    "veto",
+    "weights",
+    "weight",
+];
+
+/// The problems found so far, and the text that they are in.
+pub(super) struct Findings<'t> {
+    pub(super) text: &'t str,
+    pub(super) problems: Vec<Problem>,
+    /// Whether a state or a way out of one could not be read at all, so that the machine's ways cannot be judged.
+    pub(super) lost: bool,
+}
+
+impl Findings<'_> {
+    pub(super) fn add(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.push(Problem {
+            line: place.line,
+            column: place.column,
+            path: path.to_owned(),
+            message: message.into(),
+            remedy: remedy.into(),
+        });
+    }
+
+    /// Something that is right in itself, but belongs to a later version.
+    pub(super) fn not_built(&mut self, place: Place, path: &str, what: &str, remedy: &str) {
+        self.add(place, path, format!("{what} is not in this version of Lockkeeper"), remedy);
+    }
+
+    pub(super) fn name_error(&mut self, place: Place, path: &str, error: &NameError) {
+        self.add(place, path, error.to_string(), "write a name of 1 to 128 bytes without control characters");
+    }
+
+    /// The fields of a block whose known fields are `known`; anything else is a problem. An empty node is an empty
+    /// block.
+    pub(super) fn block<'n>(&mut self, node: &'n Node, path: &str, known: &[&str]) -> Vec<&'n Field> {
+        let fields = match &node.value {
+            Value::Map(fields) => fields,
+            Value::Null => return Vec::new(),
+            other => {
+                let message = format!("expected a block of fields, found {}", other.kind());
+                self.add(node.place, path, message, format!("write fields here: {}", known.join(", ")));
+                return Vec::new();
+            }
+        };
+        let (good, bad): (Vec<&Field>, Vec<&Field>) = fields.iter().partition(|f| known.contains(&f.name.as_str()));
+        for field in bad {
+            self.unknown_field(field, path, known);
+        }
+        good
+    }
+
+    fn unknown_field(&mut self, field: &Field, path: &str, known: &[&str]) {
+        let Field { name, place, .. } = field;
+        let path = join(path, name);
+        if NOT_BUILT.contains(&name.as_str()) {
+            self.not_built(*place, &path, &format!("`{name}`"), "remove it; it belongs to a later version");
+        } else {
+            let message = format!("unknown field {name:?}{}", hint(name, known.iter().copied()));
+            self.add(*place, &path, message, format!("known here: {}", known.join(", ")));
+        }
+    }
+
+    pub(super) fn text<'n>(&mut self, node: &'n Node, path: &str) -> Option<&'n str> {
+        if let Value::Text(text) = &node.value {
+            return Some(text);
+        }
+        let message = format!("expected a text, found {}", node.value.kind());
+        self.add(
+            node.place,
+            path,
+            message,
+            "write a text; in quotes if it looks like a number, `true`, `false` or `null`",
+        );
+        None
+    }
+
+    /// Notes that something was dropped.
+    pub(super) fn lose<T>(&mut self) -> Option<T> {
+        self.lost = true;
+        None
+    }
+
+    /// A state's, event's or role's name.
+    pub(super) fn name(&mut self, node: &Node, path: &str, what: &'static str) -> Option<String> {
+        let name = self.text(node, path)?;
+        match check_name(what, name) {
+            Ok(()) => Some(name.to_owned()),
+            Err(error) => {
+                self.name_error(node.place, path, &error);
+                None
+            }
+        }
+    }
+
+    pub(super) fn bool(&mut self, node: &Node, path: &str) -> Option<bool> {
+        if let Value::Bool(value) = node.value {
+            return Some(value);
+        }
+        self.add(
+            node.place,
+            path,
+            format!("expected true or false, found {}", node.value.kind()),
+            "write `true` or `false`",
+        );
+        None
+    }
+
+    /// A whole number from 1 to `max`.
+    pub(super) fn count(&mut self, node: &Node, path: &str, max: usize) -> Option<usize> {
+        let found = match node.value {
+            Value::Int(value) => match usize::try_from(value) {
+                Ok(count) if (1..=max).contains(&count) => return Some(count),
+                _ => value.to_string(),
+            },
+            Value::Float(value) => value.to_string(),
+            ref other => other.kind().to_owned(),
+        };
+        let message = format!("expected a whole number from 1 to {max}, found {found}");
+        self.add(node.place, path, message, format!("write a number from 1 to {max}"));
+        None
+    }
+
+    /// A list of role names, sorted and without repetition.
+    pub(super) fn roles(&mut self, node: &Node, path: &str) -> Vec<String> {
+        let Value::List(items) = &node.value else {
+            let message = format!("expected a list of roles, found {}", node.value.kind());
+            self.add(node.place, path, message, "write a list, for example `[finance, manager]`");
+            return Vec::new();
+        };
+        if items.is_empty() {
+            self.add(node.place, path, "an empty list of roles", "name at least one role, or remove the field");
+        }
+        let mut roles: Vec<String> = items
+            .iter()
+            .enumerate()
+            .filter_map(|(at, item)| self.name(item, &format!("{path}[{at}]"), "role"))
+            .collect();
+        roles.sort_unstable();
+        roles.dedup();
+        roles
+    }
+}
+
+/// `path.name`, or `name` at the root.
+pub(super) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

@@ -1,0 +1,81 @@
+//! The compiled machine: states and transitions by position, ready to judge.
+
+use std::collections::HashMap;
+
+use crate::expression::Expression;
+use crate::instance::Status;
+
+/// One state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) name: String,
+    /// The status of a run that ends here; none: the state is not final.
+    pub(crate) ends_as: Option<Status>,
+    /// In the order of the text, those of one event side by side.
+    pub(crate) transitions: Vec<Transition>,
+}
+
+/// One way on from a state.
+#[derive(Debug)]
+pub(crate) struct Transition {
+    pub(crate) event: String,
+    /// Which of the event's transitions in its state this is, from 0.
+    pub(crate) position: usize,
+    /// The state it leads to; none: it stays, and the visit goes on.
+    pub(crate) target: Option<usize>,
+    pub(crate) guard: Option<Expression>,
+    pub(crate) assigns: Vec<(String, Expression)>,
+    pub(crate) approval: Option<ApprovalRule>,
+    /// Who may send the event at all: any of these roles, sorted; empty: anybody.
+    pub(crate) roles: Vec<String>,
+}
+
+/// How many must agree, and who may.
+#[derive(Debug)]
+pub(crate) struct ApprovalRule {
+    pub(crate) quorum: usize,
+    /// Any of these roles, sorted; empty: anybody.
+    pub(crate) roles: Vec<String>,
+}
+
+/// States by name, and events by where they lead on.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) initial: usize,
+    pub(crate) states: Vec<State>,
+    by_name: HashMap<String, usize>,
+    by_event: HashMap<String, Vec<usize>>,
+}
+
+impl Machine {
+    pub(crate) fn new(initial: usize, states: Vec<State>) -> Self {
+        let by_name = states.iter().enumerate().map(|(at, state)| (state.name.clone(), at)).collect();
+        let mut by_event: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, state) in states.iter().enumerate() {
+            for transition in &state.transitions {
+                let places = by_event.entry(transition.event.clone()).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
+                }
+            }
+        }
+        Self { initial, states, by_name, by_event }
+    }
+
+    /// The position of the state `name`.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The states from which `event` leads on; none: no state has it.
+    pub(crate) fn states_with(&self, event: &str) -> Option<impl Iterator<Item = &str>> {
+        self.by_event.get(event).map(|places| places.iter().map(|at| self.states[*at].name.as_str()))
+    }
+
+    /// Every event's name, sorted.
+    pub(crate) fn event_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.by_event.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,405 @@
+//! Nodes to a draft: every field read and judged by itself. What needs the whole machine is the checker's.
+
+use std::time::Duration;
+
+use super::fields::{Findings, join};
+use super::machine::ApprovalRule;
+use super::node::{Field, Node, Place, Value, place_inside};
+use super::{Concurrency, Problem};
+use crate::definition::suggestion::hint;
+use crate::duration;
+use crate::expression::Expression;
+use crate::instance::Status;
+use crate::limits::QUORUM_MAX;
+use crate::names::{WorkflowName, check_name};
+
+/// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
+const ATTEMPTS_MAX: usize = 10;
+
+/// The longest first backoff.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// A definition as it is written, targets still by name.
+pub(super) struct Draft {
+    pub(super) workflow: Option<WorkflowName>,
+    pub(super) concurrency: Concurrency,
+    pub(super) initial: Option<Target>,
+    pub(super) states: Vec<DraftState>,
+    /// Where `states` stands, for problems of the machine as a whole.
+    pub(super) states_place: Place,
+    /// Whether every state and every way out of one was read.
+    pub(super) is_whole: bool,
+}
+
+/// The name of a state, and where it is written.
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) path: String,
+}
+
+/// A state as it is written.
+pub(super) struct DraftState {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) path: String,
+    pub(super) ends_as: Option<Status>,
+    pub(super) transitions: Vec<DraftTransition>,
+}
+
+/// A transition as it is written.
+pub(super) struct DraftTransition {
+    pub(super) event: String,
+    pub(super) position: usize,
+    pub(super) place: Place,
+    pub(super) path: String,
+    pub(super) target: Option<Target>,
+    pub(super) guard: Option<Expression>,
+    pub(super) assigns: Vec<(String, Expression)>,
+    pub(super) approval: Option<ApprovalRule>,
+    pub(super) roles: Vec<String>,
+    /// Whether a guard was written, even one that does not compile.
+    pub(super) is_guarded: bool,
+}
+
+/// Reads the whole text's node.
+pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
+    const KNOWN: &[&str] = &["workflow", "description", "initial", "concurrency", "consistency", "states"];
+    let mut findings = Findings { text, problems: Vec::new(), lost: false };
+    let mut draft = Draft {
+        workflow: None,
+        concurrency: Concurrency::default(),
+        initial: None,
+        states: Vec::new(),
+        states_place: root.place,
+        is_whole: false,
+    };
+    let fields = findings.block(root, "", KNOWN);
+    for required in ["workflow", "initial", "states"] {
+        if !fields.iter().any(|f| f.name == required) {
+            let message = format!("the field `{required}` is missing");
+            findings.add(root.place, "", message, format!("write `{required}` at the top level"));
+        }
+    }
+    for field in fields {
+        let node = &field.node;
+        match field.name.as_str() {
+            "workflow" => draft.workflow = findings.workflow(node),
+            "description" => drop(findings.text(node, "description")),
+            "initial" => draft.initial = findings.target(node, "initial"),
+            "concurrency" => draft.concurrency = findings.concurrency(node),
+            "consistency" => findings.consistency(node),
+            _ => {
+                draft.states_place = field.place;
+                draft.states = findings.states(node);
+            }
+        }
+    }
+    draft.is_whole = !findings.lost;
+    (draft, findings.problems)
+}
+
+impl Findings<'_> {
+    fn workflow(&mut self, node: &Node) -> Option<WorkflowName> {
+        let name = self.text(node, "workflow")?;
+        match WorkflowName::new(name) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.add(node.place, "workflow", error.to_string(), "write a name like `purchase-order`");
+                None
+            }
+        }
+    }
+
+    fn target(&mut self, node: &Node, path: &str) -> Option<Target> {
+        let Some(name) = self.name(node, path, "state") else { return self.lose() };
+        Some(Target { name, place: node.place, path: path.to_owned() })
+    }
+
+    fn consistency(&mut self, node: &Node) {
+        match self.text(node, "consistency") {
+            Some("strong") | None => {}
+            Some("available") => {
+                self.not_built(
+                    node.place,
+                    "consistency",
+                    "`consistency: available`",
+                    "write `strong`, or remove the field",
+                );
+            }
+            Some(other) => {
+                let message = format!("unknown consistency {other:?}{}", hint(other, ["strong"]));
+                self.add(node.place, "consistency", message, "write `strong`, or remove the field");
+            }
+        }
+    }
+
+    fn concurrency(&mut self, node: &Node) -> Concurrency {
+        let mut concurrency = Concurrency::default();
+        for field in self.block(node, "concurrency", &["strategy", "attempts", "backoff", "combine"]) {
+            let (node, path) = (&field.node, join("concurrency", &field.name));
+            match field.name.as_str() {
+                "strategy" => self.strategy(node, &path),
+                "attempts" => {
+                    if let Some(attempts) = self.count(node, &path, ATTEMPTS_MAX) {
+                        concurrency.attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+                    }
+                }
+                "backoff" => concurrency.backoff = self.backoff(node, &path).unwrap_or(concurrency.backoff),
+                _ => concurrency.combine = self.bool(node, &path).unwrap_or(concurrency.combine),
+            }
+        }
+        concurrency
+    }
+
+    fn strategy(&mut self, node: &Node, path: &str) {
+        const LATER: &[&str] = &["pessimistic", "distributed", "adaptive"];
+        let remedy = "write `optimistic`, or remove the field";
+        match self.text(node, path) {
+            Some("optimistic") | None => {}
+            Some(name) if LATER.contains(&name) => {
+                self.not_built(node.place, path, &format!("the strategy `{name}`"), remedy);
+            }
+            Some(name) => {
+                let message = format!("unknown strategy {name:?}{}", hint(name, ["optimistic"]));
+                self.add(node.place, path, message, remedy);
+            }
+        }
+    }
+
+    fn backoff(&mut self, node: &Node, path: &str) -> Option<Duration> {
+        let text = self.text(node, path)?;
+        match duration::parse(text) {
+            Some(backoff) if backoff <= BACKOFF_MAX => Some(backoff),
+            found => {
+                let message = match found {
+                    Some(_) => format!("a backoff of {text} is too long; at most 10s is allowed"),
+                    None => format!("{text:?} is not a duration"),
+                };
+                self.add(
+                    node.place,
+                    path,
+                    message,
+                    "write a number with its unit (ms, s, m, h, d), for example `50ms`",
+                );
+                None
+            }
+        }
+    }
+
+    fn states(&mut self, node: &Node) -> Vec<DraftState> {
+        let Value::Map(fields) = &node.value else {
+            let message = format!("expected states by name, found {}", node.value.kind());
+            self.add(
+                node.place,
+                "states",
+                message,
+                "write at least one state, for example `draft: {on: {submit: done}}`",
+            );
+            return Vec::new();
+        };
+        fields.iter().filter_map(|field| self.state(field)).collect()
+    }
+
+    fn state(&mut self, field: &Field) -> Option<DraftState> {
+        let Field { name, place, node } = field;
+        let path = join("states", name);
+        if let Err(error) = check_name("state", name) {
+            self.name_error(*place, &path, &error);
+            return self.lose();
+        }
+        let fields = self.block(node, &path, &["description", "on", "type", "status"]);
+        let get = |wanted: &str| fields.iter().find(|f| f.name == wanted);
+        if let Some(field) = get("description") {
+            self.text(&field.node, &join(&path, "description"));
+        }
+        let is_final = get("type").is_some_and(|field| self.state_type(&field.node, &join(&path, "type")));
+        let status = get("status").and_then(|field| self.status(field, &join(&path, "status"), is_final));
+        let transitions = get("on").map(|field| self.on(field, &path, is_final)).unwrap_or_default();
+        let ends_as = is_final.then(|| status.unwrap_or(Status::Completed));
+        Some(DraftState { name: name.clone(), place: *place, path, ends_as, transitions })
+    }
+
+    /// Whether the state is final.
+    fn state_type(&mut self, node: &Node, path: &str) -> bool {
+        let remedy = "write `final`, or remove the field";
+        match self.text(node, path) {
+            Some("final") => return true,
+            Some(name @ ("parallel" | "history" | "compound")) => {
+                self.not_built(node.place, path, &format!("`type: {name}`"), remedy);
+            }
+            Some(name) => {
+                let message = format!("unknown type {name:?}{}", hint(name, ["final"]));
+                self.add(node.place, path, message, remedy);
+            }
+            None => {}
+        }
+        false
+    }
+
+    fn status(&mut self, field: &Field, path: &str, is_final: bool) -> Option<Status> {
+        if !is_final {
+            self.add(field.place, path, "only a final state has a status", "add `type: final`, or remove the status");
+        }
+        let node = &field.node;
+        match self.text(node, path)? {
+            "completed" => Some(Status::Completed),
+            "failed" => Some(Status::Failed),
+            other => {
+                let message = format!("unknown status {other:?}{}", hint(other, ["completed", "failed"]));
+                self.add(node.place, path, message, "write `completed` or `failed`");
+                None
+            }
+        }
+    }
+
+    fn on(&mut self, field: &Field, state_path: &str, is_final: bool) -> Vec<DraftTransition> {
+        let path = join(state_path, "on");
+        if is_final {
+            self.add(field.place, &path, "nothing leads on from a final state", "remove `on`, or `type: final`");
+        }
+        let node = &field.node;
+        let Value::Map(events) = &node.value else {
+            let message = format!("expected events by name, found {}", node.value.kind());
+            self.add(node.place, &path, message, "write events, for example `{approve: approved}`");
+            self.lost = true;
+            return Vec::new();
+        };
+        events.iter().flat_map(|event| self.event(event, &path)).collect()
+    }
+
+    fn event(&mut self, field: &Field, on_path: &str) -> Vec<DraftTransition> {
+        let Field { name, place, node } = field;
+        let path = join(on_path, name);
+        if let Err(error) = check_name("event", name) {
+            self.name_error(*place, &path, &error);
+            self.lost = true;
+            return Vec::new();
+        }
+        match &node.value {
+            Value::List(items) if items.is_empty() => {
+                self.add(
+                    node.place,
+                    &path,
+                    "an empty list of transitions",
+                    "write a target state, or remove the event",
+                );
+                self.lost = true;
+                Vec::new()
+            }
+            Value::List(items) => items
+                .iter()
+                .enumerate()
+                .filter_map(|(position, item)| self.transition(name, position, item, format!("{path}[{position}]")))
+                .collect(),
+            _ => self.transition(name, 0, node, path).into_iter().collect(),
+        }
+    }
+
+    fn transition(&mut self, event: &str, position: usize, node: &Node, path: String) -> Option<DraftTransition> {
+        const KNOWN: &[&str] = &["description", "target", "guard", "assign", "approval", "roles"];
+        let mut transition = DraftTransition {
+            event: event.to_owned(),
+            position,
+            place: node.place,
+            path: path.clone(),
+            target: None,
+            guard: None,
+            assigns: Vec::new(),
+            approval: None,
+            roles: Vec::new(),
+            is_guarded: false,
+        };
+        match &node.value {
+            Value::Text(_) => {
+                transition.target = Some(self.target(node, &path)?);
+                return Some(transition);
+            }
+            Value::Map(_) => {}
+            other => {
+                let message = format!("expected a target state or a block of fields, found {}", other.kind());
+                self.add(node.place, &path, message, "write a state's name, or `{}` for an event that changes nothing");
+                return self.lose();
+            }
+        }
+        for field in self.block(node, &path, KNOWN) {
+            let (node, path) = (&field.node, join(&path, &field.name));
+            match field.name.as_str() {
+                "description" => drop(self.text(node, &path)),
+                "target" => transition.target = self.target(node, &path),
+                "guard" => {
+                    transition.is_guarded = true;
+                    transition.guard = self.expression(node, &path);
+                }
+                "assign" => transition.assigns = self.assigns(node, &path),
+                "approval" => transition.approval = self.approval(node, &path),
+                _ => transition.roles = self.roles(node, &path),
+            }
+        }
+        Some(transition)
+    }
+
+    fn assigns(&mut self, node: &Node, path: &str) -> Vec<(String, Expression)> {
+        let Value::Map(fields) = &node.value else {
+            let message = format!("expected fields of the data, found {}", node.value.kind());
+            self.add(node.place, path, message, "write fields with expressions, for example `{amount: event.amount}`");
+            return Vec::new();
+        };
+        let mut assigns = Vec::new();
+        for field in fields {
+            let path = join(path, &field.name);
+            if let Err(error) = check_name("data field", &field.name) {
+                self.name_error(field.place, &path, &error);
+            }
+            assigns.extend(self.expression(&field.node, &path).map(|expression| (field.name.clone(), expression)));
+        }
+        assigns
+    }
+
+    fn approval(&mut self, node: &Node, path: &str) -> Option<ApprovalRule> {
+        let fields = self.block(node, path, &["quorum", "roles"]);
+        let mut rule = ApprovalRule { quorum: 0, roles: Vec::new() };
+        if !fields.iter().any(|f| f.name == "quorum") {
+            self.add(
+                node.place,
+                path,
+                "an approval without a quorum",
+                "write how many must agree, for example `quorum: 2`",
+            );
+        }
+        for field in fields {
+            let (node, path) = (&field.node, join(path, &field.name));
+            match field.name.as_str() {
+                "quorum" => rule.quorum = self.count(node, &path, QUORUM_MAX).unwrap_or_default(),
+                _ => rule.roles = self.roles(node, &path),
+            }
+        }
+        (rule.quorum > 0).then_some(rule)
+    }
+
+    /// A CEL expression; a bare number, truth value or null stands for itself.
+    fn expression(&mut self, node: &Node, path: &str) -> Option<Expression> {
+        let text = match &node.value {
+            Value::Text(text) => text.clone(),
+            Value::Null => "null".to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Int(value) => value.to_string(),
+            Value::Float(value) => format!("{value:?}"),
+            other => {
+                let message = format!("expected a CEL expression, found {}", other.kind());
+                self.add(node.place, path, message, "write the expression as a text in quotes");
+                return None;
+            }
+        };
+        match Expression::compile(&text) {
+            Ok(expression) => Some(expression),
+            Err(faults) => {
+                for fault in faults {
+                    let place = place_inside(self.text, node.place, &text, fault.offset);
+                    self.add(place, path, fault.message, fault.remedy);
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Guards and assigns: CEL with a bounded cost.
