@@ -75,7 +75,7 @@ pub(super) fn write(
         Err(error) => return reject(None, error).map(Some),
     };
     let mut insert = connection.prepare_cached(INSERT_EVENT)?;
-    for (index, (version, body)) in (set.expected_version + 1..).zip(&set.events).enumerate() {
+    for (index, (version, body)) in (set.expected_version + 1..=version).zip(&set.events).enumerate() {
         if let Err(error) = insert.execute(params![record, version, set.commit_id.as_bytes(), &body[..]]) {
             return reject(Some(index), error).map(Some);
         }

@@ -1,0 +1,3 @@
+//! How each backend is started, and what the cases need behind its back.
+
+pub(crate) mod sqlite;

@@ -1,0 +1,74 @@
+//! What every backend of the store must do, written once.
+//!
+//! A subject is a file; a case is an `async fn(&Bench)` in it. A backend is one line at the end of this file and one
+//! file under `backends`, which says how to start an empty store and how to reach behind its back.
+
+mod backends;
+mod batches;
+mod bench;
+mod commit;
+mod concurrency;
+mod events;
+mod keys;
+mod limits;
+mod lists;
+mod names;
+mod requires;
+
+/// Makes a test of each case, for one backend. A case that is missing here is dead code, which the linter refuses.
+macro_rules! suite {
+    ($start:path) => {
+        suite! { @subjects $start;
+            commit: [
+                a_first_version_makes_the_record, later_versions_keep_when_it_was_created, one_commit_may_bring_many_versions,
+                another_version_is_lost_and_shown, a_lost_commit_leaves_nothing, spaces_never_meet,
+                times_are_whole_milliseconds, a_commit_is_found_by_its_id, a_commit_is_found_however_much_came_since,
+                versions_pass_every_narrow_integer, it_says_where_it_is,
+            ],
+            batches: [
+                a_rejected_set_fails_alone, sets_of_one_transaction_see_one_another, all_commit_together, none_commits_if_one_is_lost,
+                none_commits_if_one_is_rejected, no_record_may_come_twice, nothing_at_all_is_committed_at_once,
+                too_many_are_refused, requirements_mean_the_state_before, opposite_orders_end,
+            ],
+            keys: [
+                a_taken_key_returns_its_outcome, a_taken_key_goes_before_a_lost_version, keys_belong_to_their_record,
+                an_expired_key_is_replaced, confirm_finds_live_keys_and_the_version, a_refused_set_keeps_no_key,
+                purge_forgets_what_has_expired, one_key_for_many_racers_is_taken_once,
+            ],
+            requires: [
+                a_requirement_holds, a_requirement_fails, a_record_must_not_exist, keys_then_version_then_requirements,
+            ],
+            events: [
+                they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,
+                large_events_end_a_page_early,
+            ],
+            lists: [
+                ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,
+                a_full_last_page_has_no_next, a_search_ends_early_and_goes_on, strange_cursors_are_refused, limits_are_kept_in_bounds,
+                large_records_end_a_page_early,
+            ],
+            names: [ every_name_is_its_own_record, every_key_is_its_own, facets_and_parts_are_literal ],
+            limits: [
+                the_largest_allowed_is_taken, what_is_too_large_names_the_event, a_set_must_make_sense, the_record_stays_usable,
+            ],
+            concurrency: [
+                every_version_is_committed_once, one_of_many_creates_the_record, what_was_answered_is_read,
+                a_dropped_commit_leaves_no_half, readers_see_whole_commits, after_close_all_is_unavailable,
+            ],
+        }
+    };
+    (@subjects $start:path; $($subject:ident: [$($case:ident),* $(,)?]),* $(,)?) => {
+        $(mod $subject {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let bench = $start();
+                crate::$subject::$case(&bench).await;
+                bench.store.close().await;
+            })*
+        })*
+    };
+}
+
+mod sqlite {
+    suite!(crate::backends::sqlite::start);
+}
