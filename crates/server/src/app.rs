@@ -1,0 +1,119 @@
+//! The routes, put together.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use lockkeeper_engine::Engine;
+use lockkeeper_model::Refusal;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::auth::{Gate, gate};
+use crate::limits::REQUESTS_MAX;
+use crate::problem::Problem;
+use crate::routes as r;
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub(crate) struct AppState {
+    pub(crate) engine: Engine,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) started: Instant,
+    /// Set when the server is to stop: those who only wait for news give up.
+    pub(crate) stopping: CancellationToken,
+    requests: Arc<Semaphore>,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Lockkeeper",
+        description = "A workflow engine in which no move is lost and none happens twice. Errors are RFC 9457 problem \
+                       details with `code`, `outcome` and `retryable`. Where tokens exist, every request but those to `/`, \
+                       `/healthz`, `/readyz` and `/openapi.json` carries `Authorization: Bearer TOKEN`.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    modifiers(&Bearer)
+)]
+struct Api;
+
+/// Describes the bearer token.
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+        let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+        openapi.components.get_or_insert_default().add_security_scheme("token", scheme);
+        // The empty alternative: a server without tokens asks for none.
+        openapi.security =
+            Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("token", []), SecurityRequirement::default()]);
+    }
+}
+
+impl AppState {
+    pub(crate) fn new(engine: Engine, gate: Gate, stopping: CancellationToken) -> Self {
+        Self {
+            engine,
+            gate: Arc::new(gate),
+            started: Instant::now(),
+            stopping,
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+        }
+    }
+}
+
+fn api() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(r::workflows::put, r::workflows::get))
+        .routes(routes!(r::workflows::list))
+        .routes(routes!(r::instances::start, r::instances::list))
+        .routes(routes!(r::instances::get))
+        .routes(routes!(r::history::get))
+        .routes(routes!(r::events::send))
+        .routes(routes!(r::closes::terminate))
+        .routes(routes!(r::closes::cancel))
+        .routes(routes!(r::transitions::send))
+        .routes(routes!(r::tokens::create, r::tokens::list))
+        .routes(routes!(r::tokens::revoke))
+        .routes(routes!(r::health::alive))
+        .routes(routes!(r::health::ready))
+        .routes(routes!(r::about::openapi))
+        .routes(routes!(r::about::page))
+}
+
+/// The OpenAPI 3.1 document of the server.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().into_openapi()
+}
+
+/// The whole service.
+pub(crate) fn router(state: AppState) -> Router {
+    let (router, _) = api().split_for_parts();
+    router
+        .fallback(|request: Request| async move {
+            Problem::NotFound(format!("there is nothing at {:?}; /openapi.json lists the routes", request.uri().path()))
+        })
+        .method_not_allowed_fallback(|| async { Problem::MethodNotAllowed })
+        .layer(middleware::from_fn_with_state(state.clone(), gate))
+        .layer(middleware::from_fn_with_state(state.clone(), bound))
+        .with_state(state)
+}
+
+/// Bounds the requests under way.
+async fn bound(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    match state.requests.clone().try_acquire_owned() {
+        Ok(_permit) => next.run(request).await,
+        Err(_) => {
+            let detail = format!("{REQUESTS_MAX} requests are under way; send it again a little later");
+            Problem::from(Refusal::Busy { detail }).into_response()
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The bounds of the HTTP door, each with its reason.
+
+use std::time::Duration;
+
+/// Bytes of a request's body; larger: 413.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long a client may take to send its body, or its request's head: against those who send a byte a minute.
+pub const REQUEST_READ_MAX: Duration = Duration::from_secs(30);
+
+/// Requests under way at once, waiting ones included; more: `busy`. Far above what the queue behind them holds.
+pub const REQUESTS_MAX: usize = 16_384;
+
+/// Items of a page where no `limit` is given, and at most.
+pub const PAGE_DEFAULT: usize = 50;
+/// See [`PAGE_DEFAULT`].
+pub const PAGE_MAX: usize = 1_000;
+
+/// What `Retry-After` says with `busy` and `unavailable`, in seconds: the queue of a healthy node is gone by then.
+pub const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// How long a token's principal is remembered: how long another node may take to notice a revocation.
+pub const TOKEN_MEMORY: Duration = Duration::from_secs(5);
+
+/// Tokens remembered at once.
+pub const TOKENS_REMEMBERED: u64 = 10_000;
+
+/// How long a shutdown waits for requests under way: a little more than any may take.
+pub const DRAIN_MAX: Duration = Duration::from_secs(32);
+
+/// Workflows that the page at `/` lists.
+pub const PAGE_WORKFLOWS: usize = 50;

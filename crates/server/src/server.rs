@@ -1,0 +1,156 @@
+//! The running server: a listener, and its orderly end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsConfig;
+use lockkeeper_engine::{Clock, Engine};
+use thiserror::Error;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{AppState, router};
+use crate::auth::Gate;
+use crate::limits::{DRAIN_MAX, REQUEST_READ_MAX};
+use crate::tokens::Tokens;
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Certificate and key; none: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Where tokens take the time from.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// PEM files for TLS.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Why a server did not start. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Reachable from outside, and anybody could do anything.
+    #[error(
+        "{0} is reachable from other machines and there are no tokens: listen on 127.0.0.1, or make a token first with \
+         `lockkeeper token create --name NAME --roles admin --store URL`"
+    )]
+    Open(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source} (is another server running there? choose another with --listen)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Certificate or key cannot be used.
+    #[error("cannot use {certificate} with {key} for TLS: {source} (both must be PEM files, and belong together)")]
+    Tls {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The store did not say whether there are tokens.
+    #[error("cannot read the tokens: {0}")]
+    Tokens(lockkeeper_model::Refusal),
+}
+
+/// A server that is listening.
+pub struct Server {
+    address: SocketAddr,
+    tls: bool,
+    engine: Engine,
+    handle: Handle<SocketAddr>,
+    stopping: CancellationToken,
+    serving: JoinHandle<io::Result<()>>,
+}
+
+impl Server {
+    /// Listens and serves, until [`Server::stop`].
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(engine: Engine, options: ServerOptions) -> Result<Self, StartError> {
+        let tokens = Tokens::new(engine.store().clone(), options.clock.clone());
+        let tokens_required = tokens.any().await.map_err(StartError::Tokens)?;
+        if !tokens_required && !options.listen.ip().is_loopback() {
+            return Err(StartError::Open(options.listen));
+        }
+        let tls = match &options.tls {
+            Some(files) => Some(load_tls(files).await?),
+            None => None,
+        };
+        let failed = |source| StartError::Listen { address: options.listen, source };
+        let listener = std::net::TcpListener::bind(options.listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let stopping = CancellationToken::new();
+        let app = router(AppState::new(engine.clone(), Gate::new(tokens, tokens_required), stopping.clone()));
+        let handle = Handle::new();
+        let serving = match tls.clone() {
+            Some(tls) => {
+                let mut server = axum_server::from_tcp_rustls(listener, tls).map_err(failed)?.handle(handle.clone());
+                limit_heads(server.http_builder());
+                tokio::spawn(server.serve(app.into_make_service()))
+            }
+            None => {
+                let mut server = axum_server::from_tcp(listener).map_err(failed)?.handle(handle.clone());
+                limit_heads(server.http_builder());
+                tokio::spawn(server.serve(app.into_make_service()))
+            }
+        };
+        Ok(Self { address, tls: tls.is_some(), engine, handle, stopping, serving })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
+    }
+
+    /// Takes no more connections, answers the requests under way, finishes the accepted commands, closes the store.
+    ///
+    /// # Errors
+    /// What broke the listener, if something did.
+    pub async fn stop(self) -> io::Result<()> {
+        self.stopping.cancel();
+        self.handle.graceful_shutdown(Some(DRAIN_MAX));
+        let served = self.serving.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        self.engine.shutdown().await;
+        served
+    }
+}
+
+async fn load_tls(files: &TlsFiles) -> Result<RustlsConfig, StartError> {
+    // Another part of the process may have chosen a provider before; either will do.
+    let _already_chosen = rustls::crypto::ring::default_provider().install_default();
+    RustlsConfig::from_pem_file(&files.certificate, &files.key).await.map_err(|source| StartError::Tls {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        source,
+    })
+}
+
+/// A client that sends its request's head a byte a minute holds a connection, but not for ever.
+fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
+    builder.http1().timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(REQUEST_READ_MAX);
+    builder.http2().timer(hyper_util::rt::TokioTimer::new()).max_concurrent_streams(Some(1_024));
+}

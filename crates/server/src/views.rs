@@ -1,0 +1,229 @@
+//! What answers look like.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
+use lockkeeper_engine::{Answer, HistoryItem};
+use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Kind, Status, Success};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::problem::Problem;
+
+/// A command that succeeded, and where the instance stands since.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SuccessView {
+    /// `started`, `applied`, `already_applied` or `pending_approval`.
+    #[schema(example = "applied")]
+    outcome: &'static str,
+    id: String,
+    run: Uuid,
+    version: i64,
+    state: String,
+    /// `running`, `completed`, `failed`, `canceled` or `terminated`.
+    #[schema(example = "running")]
+    status: &'static str,
+    /// How far the approval is, with `pending_approval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalView>,
+}
+
+/// How far an approval is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApprovalView {
+    /// The event voted for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
+    /// Votes needed.
+    quorum: usize,
+    /// Who has voted, in order.
+    voters: Vec<String>,
+}
+
+/// An instance as last committed.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct InstanceView {
+    workflow: String,
+    id: String,
+    run: Uuid,
+    /// Counts every committed change of the id; never starts again.
+    version: i64,
+    state: String,
+    /// `running`, `completed`, `failed`, `canceled` or `terminated`.
+    #[schema(example = "running")]
+    status: &'static str,
+    #[schema(value_type = Object)]
+    data: Value,
+    started_by: String,
+    started_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+    /// The version of the definition that this run is on.
+    definition_version: i64,
+    /// Events that may lead on from here, guards aside.
+    open_events: Vec<String>,
+    /// Votes of the current visit.
+    approvals: Vec<ApprovalView>,
+}
+
+/// One committed change.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HistoryView {
+    version: i64,
+    /// `start`, `move`, `vote`, `terminate` or `cancel`.
+    #[schema(value_type = String, example = "move")]
+    kind: Kind,
+    event: Option<String>,
+    from: Option<String>,
+    to: String,
+    actor: String,
+    roles: Vec<String>,
+    /// The actor was believed without a token.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unverified: bool,
+    at: DateTime<Utc>,
+    run: Uuid,
+    definition_version: i64,
+    /// The idempotency key that the command came with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// The data that was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    data: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Everybody whose vote filled the quorum.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    approved_by: Vec<String>,
+}
+
+/// A problem document (RFC 9457); outcomes add fields of their own.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what crate::problem writes, for the OpenAPI document")]
+pub(crate) struct ProblemView {
+    /// A page about the code.
+    r#type: String,
+    title: String,
+    status: u16,
+    /// What happened, and what to do.
+    detail: String,
+    /// One page for each in docs/errors.
+    #[schema(example = "LK0007")]
+    code: String,
+    #[schema(example = "state_mismatch")]
+    outcome: String,
+    /// Whether the very same request may succeed when sent again.
+    retryable: bool,
+}
+
+impl From<Success> for SuccessView {
+    fn from(success: Success) -> Self {
+        Self {
+            outcome: outcome_name(&success),
+            id: success.id,
+            run: success.run,
+            version: success.version,
+            state: success.state,
+            status: success.status.as_str(),
+            approval: success.approval.map(|a| ApprovalView { event: None, quorum: a.quorum, voters: a.voters }),
+        }
+    }
+}
+
+fn outcome_name(success: &Success) -> &'static str {
+    use lockkeeper_model::SuccessKind;
+    match success.outcome {
+        SuccessKind::Started => "started",
+        SuccessKind::Applied => "applied",
+        SuccessKind::AlreadyApplied => "already_applied",
+        SuccessKind::PendingApproval => "pending_approval",
+    }
+}
+
+impl InstanceView {
+    pub(crate) fn new(key: &InstanceKey, instance: &Instance, definition: &Definition) -> Self {
+        let open_events = match instance.status {
+            Status::Running => definition.open_events(&instance.state).into_iter().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        Self {
+            workflow: key.workflow.to_string(),
+            id: key.id.to_string(),
+            run: instance.run,
+            version: instance.version,
+            state: instance.state.clone(),
+            status: instance.status.as_str(),
+            data: Value::Object((*instance.data).clone()),
+            started_by: instance.started_by.clone(),
+            started_at: instance.started_at,
+            updated_at: instance.updated_at,
+            definition_version: instance.definition_version,
+            open_events,
+            approvals: approvals(instance, definition),
+        }
+    }
+}
+
+/// The votes of the current visit, by event.
+fn approvals(instance: &Instance, definition: &Definition) -> Vec<ApprovalView> {
+    let mut approvals: Vec<(usize, ApprovalView)> = Vec::new();
+    for vote in &instance.votes {
+        let same = |(transition, view): &(usize, ApprovalView)| {
+            *transition == vote.transition && view.event.as_deref() == Some(vote.event.as_str())
+        };
+        match approvals.iter().position(same) {
+            Some(place) => approvals[place].1.voters.push(vote.actor.clone()),
+            None => approvals.push((
+                vote.transition,
+                ApprovalView {
+                    event: Some(vote.event.clone()),
+                    quorum: definition.quorum(&instance.state, &vote.event, vote.transition).unwrap_or(1),
+                    voters: vec![vote.actor.clone()],
+                },
+            )),
+        }
+    }
+    approvals.into_iter().map(|(_, view)| view).collect()
+}
+
+impl From<HistoryItem> for HistoryView {
+    fn from(item: HistoryItem) -> Self {
+        let Entry { kind, event, from, to, actor, at, run, definition_version, key, data, reason, approved_by } =
+            item.entry;
+        Self {
+            version: item.version,
+            kind,
+            event,
+            from,
+            to,
+            actor: actor.id,
+            roles: actor.roles,
+            unverified: !actor.verified,
+            at,
+            run,
+            definition_version,
+            key,
+            data: (!data.is_empty()).then_some(Value::Object(data)),
+            reason,
+            approved_by,
+        }
+    }
+}
+
+/// The answer to a command: `status` where it succeeded, the refusal's own where not.
+pub(crate) fn answer(status: StatusCode, answer: Answer) -> Result<Response, Problem> {
+    let success = answer.result.map_err(Problem::from)?;
+    let mut response = (status, Json(SuccessView::from(success))).into_response();
+    mark_replayed(&mut response, answer.replayed);
+    Ok(response)
+}
+
+/// Tells that an answer is the first outcome again.
+pub(crate) fn mark_replayed(response: &mut Response, replayed: bool) {
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+}
