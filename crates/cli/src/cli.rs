@@ -28,14 +28,17 @@ Examples:
 
 WORKFLOW/ID splits at the first `/`; the id may contain more of them.
 
-Exit codes: 0 done (already_applied and pending_approval too) · 1 refused or failed · 2 wrong usage ·
-69 the server cannot be reached or is unavailable";
+Exit codes:
+  0   done (already_applied and pending_approval too)
+  1   refused or failed; outcome, code and detail on standard error
+  2   wrong usage
+  69  the server cannot be reached or is unavailable, or nobody knows the outcome";
 
 /// A workflow engine in which no move is lost and none happens twice.
 #[derive(Debug, Parser)]
-#[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// How results are printed.
+    /// How results and errors are printed.
     #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
     pub output: OutputFormat,
     /// How the server is reached.
@@ -53,10 +56,10 @@ pub(crate) struct ConnectionArgs {
     /// The server's address.
     #[arg(long, global = true, env = "LOCKKEEPER_URL", default_value = "http://127.0.0.1:7070", value_name = "URL")]
     pub url: String,
-    /// The bearer token. Better set in the environment: other users of the machine can read arguments.
+    /// The bearer token; safer in the environment, for others can read arguments.
     #[arg(long, global = true, env = "LOCKKEEPER_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// Certificates (PEM) to trust besides the system's, for a server with a private authority.
+    /// Certificates (PEM) to trust besides the system's.
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_cert: Option<PathBuf>,
 }
@@ -64,9 +67,10 @@ pub(crate) struct ConnectionArgs {
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// For people.
+    // Plain comments: with help texts of their own, every `--help` would grow by a screen.
+    // For people.
     Table,
-    /// The server's own JSON; errors as problem documents on standard error.
+    // The server's own JSON; errors as problem documents on standard error.
     Json,
 }
 

@@ -107,7 +107,7 @@ impl Unreachable {
     fn render(&self, output: &Output) -> String {
         let (outcome, code) = self.outcome();
         let mut text = headline(output, &format!("{outcome} ({code}): {}", self.summary()));
-        if let Some(key) = &self.key {
+        if let Some(key) = self.key.as_ref().filter(|_| self.maybe_sent) {
             text.push_str(&resend_help(output, key));
         }
         let help = if self.maybe_sent {
@@ -169,7 +169,9 @@ mod tests {
         let output = Output::plain(OutputFormat::Table);
         let text = Failure::Unreachable(Box::new(unreachable(false))).render(&output).unwrap();
         assert!(text.starts_with("error: unavailable (LK0023): cannot reach http://127.0.0.1:7070: "), "{text}");
-        assert!(text.contains("lockkeeper serve") && text.contains("--key k-1"), "{text}");
+        assert!(text.contains("lockkeeper serve") && !text.contains("--key"), "nothing was sent: {text}");
+        let text = Failure::Unreachable(Box::new(unreachable(true))).render(&output).unwrap();
+        assert!(text.contains("unknown (LK0024)") && text.contains("--key k-1"), "{text}");
     }
 
     #[test]

@@ -14,7 +14,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
     pub listen: String,
     /// Where instances, histories and definitions are kept.
-    #[arg(long, value_name = "URL", env = "LOCKKEEPER_STORE", default_value = "sqlite://lockkeeper.db")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "LOCKKEEPER_STORE",
+        hide_env_values = true,
+        default_value = "sqlite://lockkeeper.db"
+    )]
     pub store: String,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -27,12 +33,10 @@ pub(crate) struct ServeArgs {
     pub log_format: LogFormat,
 }
 
-/// How log lines are written.
+/// How log lines are written: for people, or one JSON object a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
     Text,
-    /// One JSON object a line.
     Json,
 }
 

@@ -10,7 +10,7 @@ use crate::output::Output;
 /// Measures acknowledged moves per second against one synced commit at a time on the same disk.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What is written to.
+    /// One instance that all clients write to, or many.
     #[arg(value_enum)]
     pub scenario: Scenario,
     /// The store to measure; without it, a new SQLite file in a temporary folder.
@@ -30,12 +30,10 @@ pub(crate) struct BenchArgs {
     pub http: bool,
 }
 
-/// What the clients write to.
+/// What the clients write to: one instance, all of them (`hot`), or `--keys` instances (`many`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
-    /// One instance, all clients.
     Hot,
-    /// Many instances.
     Many,
 }
 

@@ -9,10 +9,9 @@ use serde::Deserialize;
 
 use crate::client::{Answer, CallError, Request};
 use crate::commands::Context;
-use crate::failure::{Failure, headline};
+use crate::failure::Failure;
 use crate::input::DefinitionFile;
-use crate::output::Colour;
-use crate::{encode, excerpt, json};
+use crate::{encode, json, report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,10 +75,9 @@ async fn put(path: &std::path::Path, context: &Context<'_>) -> Result<(), Failur
     match context.client.try_call(&request).await {
         Ok(answer) => print(&file, &answer, context),
         Err(CallError::Refused(problem)) if !context.output.is_json() => {
-            let problems = problem.field("problems").cloned().and_then(|value| serde_json::from_value(value).ok());
-            match problems {
-                Some(problems) => Err(report(&file, &problems, context)),
-                None => Err(Failure::Refused(problem)),
+            match problem.field("problems").cloned().map(serde_json::from_value::<Vec<Problem>>) {
+                Some(Ok(problems)) => Err(report::problems(context.output, &file, &problems)),
+                _ => Err(Failure::Refused(problem)),
             }
         }
         Err(error) => Err(context.client.failure(error)),
@@ -100,40 +98,16 @@ fn print(file: &DefinitionFile, answer: &Answer, context: &Context<'_>) -> Resul
         return context.output.print(&json::pretty(&answer.text));
     }
     let put: Put = answer.read()?;
-    for warning in &put.warnings {
-        let label = format!("{} ", context.output.paint_error(Colour::Yellow, "warning:"));
-        context.output.note(&excerpt::render(context.output, &label, &file.name, &file.text, warning));
-    }
+    report::warnings(context.output, file, &put.warnings);
     context.output.print(&format!("{}: version {}", put.workflow, put.version))
 }
 
 /// A text that names no workflow cannot be sent anywhere: it is checked here, with the checker that the server has.
 fn report_unreadable(file: &DefinitionFile, context: &Context<'_>) -> Failure {
-    let problems = match Definition::read(&file.text, file.format) {
-        Err(problems) if !problems.is_empty() => problems,
-        _ => return Failure::failed(format!("{}: no `workflow: NAME` can be found in it", file.name)),
-    };
-    if !context.output.is_json() {
-        return report(file, &problems, context);
+    match Definition::read(&file.text, file.format) {
+        Err(problems) if !problems.is_empty() => report::problems(context.output, file, &problems),
+        _ => Failure::failed(format!("{}: no `workflow: NAME` can be found in it", file.name)),
     }
-    let document = serde_json::json!({
-        "title": "Invalid definition", "status": 422, "code": "LK0021", "outcome": "invalid_definition",
-        "retryable": false, "detail": format!("{}: {} problem(s)", file.name, problems.len()), "problems": problems,
-    });
-    context.output.error_text(&format!("{document:#}"));
-    Failure::Reported
-}
-
-/// Shows every problem in its line.
-fn report(file: &DefinitionFile, problems: &Vec<Problem>, context: &Context<'_>) -> Failure {
-    for problem in problems {
-        context.output.error_text(&excerpt::render(context.output, "", &file.name, &file.text, problem));
-    }
-    let count = problems.len();
-    let noun = if count == 1 { "problem" } else { "problems" };
-    let summary = format!("invalid_definition (LK0021): {} has {count} {noun}", file.name);
-    context.output.error_text(&headline(context.output, &summary));
-    Failure::Reported
 }
 
 #[cfg(test)]

@@ -42,17 +42,11 @@ pub(crate) struct ListArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// Not ended.
     Running,
-    /// Ended well.
     Completed,
-    /// Ended in a final state of status `failed`.
     Failed,
-    /// Ended on request.
     Canceled,
-    /// Ended at once.
     Terminated,
-    /// Ended by its deadline.
     TimedOut,
 }
 

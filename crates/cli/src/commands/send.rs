@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -21,18 +21,19 @@ Examples:
   lockkeeper send stock/sku-1 take --data '{\"quantity\": 5}' --key order-4711
   lockkeeper send ticket/7 --to closed --from resolved
 
-The command is sent again by itself when the connection breaks or the server is busy, under one idempotency key,
-until --wait is over: it takes effect at most once. If even then nobody knows, the key is shown.";
+When the connection breaks or the server is busy, the command is sent again under the same
+idempotency key until --wait is over: it takes effect at most once. If nobody knows even then,
+the key is shown.";
 
 /// Sends an event to an instance, or asks for a state.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, group(ArgGroup::new("what").required(true).multiple(true).args(["event", "to"])))]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SendArgs {
     /// The instance.
     #[arg(value_name = "WORKFLOW/ID")]
     pub target: Target,
-    /// The event's name.
-    #[arg(value_parser = input::name)]
+    /// The event's name; may be left out with --to.
+    #[arg(required_unless_present = "to", value_parser = input::name)]
     pub event: Option<String>,
     /// The state to be reached; without EVENT, exactly one transition must lead there.
     #[arg(long, value_name = "STATE", value_parser = input::name)]

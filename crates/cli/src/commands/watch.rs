@@ -27,8 +27,8 @@ Examples:
   lockkeeper watch purchase/po-1 --until-closed && echo done
   lockkeeper watch stock/sku-1 --from 1200 -o json | jq .event
 
-With -o json, each change is one line. A lost connection is taken up again where it broke; after --retry-for without
-an answer, watch gives up.";
+With -o json, each change is one line. A lost connection is taken up again where it broke; after
+--retry-for without an answer, watch gives up.";
 
 /// Follows an instance: every change so far, then each as it happens.
 #[derive(Debug, Args)]
