@@ -16,6 +16,7 @@ mod problem;
 mod report;
 mod retry;
 mod serve;
+mod store_url;
 mod target;
 
 use std::process::ExitCode;

@@ -16,6 +16,9 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long nobody listening is borne without `--wait`: a restart passes, a server that is not there is told soon.
 const NOBODY_LISTENING: Duration = Duration::from_secs(1);
 
+/// How long the server works on one request at the longest.
+const ATTEMPT_MAX: Duration = Duration::from_secs(30);
+
 /// How much longer than the server an attempt waits, so that the server's own answer arrives.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -49,7 +52,7 @@ pub(crate) fn backoff(n: u32) -> Duration {
     backoff_max(n).mul_f64(rand::rng().random::<f64>())
 }
 
-/// Sends what `request` builds for the time that remains, until an answer comes that is worth having.
+/// Sends what `request` builds for the time that the attempt has, until an answer comes that is worth having.
 ///
 /// Only for requests that carry `key`: the server takes them once, however often they arrive.
 pub(crate) async fn call(
@@ -62,10 +65,10 @@ pub(crate) async fn call(
     let mut maybe_sent = false;
     let mut retries = 0;
     loop {
-        let remaining = patience.wait.saturating_sub(begin.elapsed());
-        let mut request = request(remaining);
+        let attempt = patience.wait.saturating_sub(begin.elapsed()).min(ATTEMPT_MAX);
+        let mut request = request(attempt);
         request.key = Some(key.to_owned());
-        request.timeout = remaining + GRACE;
+        request.timeout = attempt + GRACE;
         let error = match client.try_call(&request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,

@@ -1,11 +1,19 @@
 //! `serve`: runs the server.
 
+use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use lockkeeper_engine::{Engine, Options, SystemClock};
+use lockkeeper_server::{Server, ServerOptions, TlsFiles};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
+use crate::store_url;
 
 /// Runs the server until it is told to stop (SIGTERM, Ctrl-C).
 #[derive(Debug, Args)]
@@ -43,7 +51,80 @@ pub(crate) enum LogFormat {
 /// Runs the server.
 ///
 /// # Errors
-/// What kept it from starting.
-pub(crate) async fn run(_args: ServeArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::failed("serve: not wired yet"))
+/// What kept it from starting, or what ended it.
+pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+    start_log(args.log_format);
+    let listen = listen_address(&args.listen)?;
+    let tls = args.tls_cert.zip(args.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+    let store = store_url::open(&args.store)?;
+    let engine = Engine::new(store.clone(), Options::default());
+    let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock) };
+    let mut server = match Server::start(engine.clone(), options).await {
+        Ok(server) => server,
+        Err(error) => {
+            engine.shutdown().await;
+            return Err(Failure::failed(error));
+        }
+    };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), store = store.describe(), "listening on {}", server.url());
+    tokio::select! {
+        signal = stop_signal() => tracing::info!(signal = signal?, "stopping: finishing what was accepted"),
+        error = server.broke() => tracing::error!(%error, "the listener broke: stopping"),
+    }
+    // Whoever asks twice does not want to wait; what was accepted and not answered is then `unknown` to its sender.
+    tokio::select! {
+        stopped = server.stop() => stopped.map_err(|error| Failure::failed(format!("the listener broke: {error}")))?,
+        signal = stop_signal() => {
+            tracing::warn!(signal = signal?, "stopping at once");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `HOST:PORT`; `localhost` is 127.0.0.1.
+fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
+    let numeric = text.replacen("localhost:", "127.0.0.1:", 1);
+    numeric.parse().map_err(|_| {
+        Failure::usage(format!(
+            "--listen {text:?}: write an IP address and a port, for example 127.0.0.1:7070 or [::1]:7070"
+        ))
+    })
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn stop_signal() -> Result<&'static str, Failure> {
+    let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => Ok("SIGTERM"),
+        _ = interrupt.recv() => Ok("SIGINT"),
+    }
+}
+
+/// Log lines go to standard error; `LOCKKEEPER_LOG` chooses which, in the manner of `RUST_LOG`.
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("LOCKKEEPER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that was started before stays in force.
+    let _already_started = match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_numeric_or_localhost() {
+        assert_eq!(listen_address("localhost:80").unwrap().to_string(), "127.0.0.1:80");
+        assert_eq!(listen_address("[::1]:7070").unwrap().to_string(), "[::1]:7070");
+        for bad in ["7070", "127.0.0.1", "example.org:80", ""] {
+            assert!(matches!(listen_address(bad), Err(Failure::Usage(_))), "{bad}");
+        }
+    }
 }

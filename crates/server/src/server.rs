@@ -126,6 +126,15 @@ impl Server {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
     }
 
+    /// Returns if the listener breaks; a server that is well never does. May be dropped and called again.
+    pub async fn broke(&mut self) -> io::Error {
+        match (&mut self.serving).await {
+            Ok(Ok(())) => io::Error::other("the listener ended"),
+            Ok(Err(error)) => error,
+            Err(error) => io::Error::other(error),
+        }
+    }
+
     /// Takes no more connections, answers the requests under way, finishes the accepted commands, closes the store.
     ///
     /// # Errors
@@ -133,7 +142,12 @@ impl Server {
     pub async fn stop(self) -> io::Result<()> {
         self.stopping.cancel();
         self.handle.graceful_shutdown(Some(DRAIN_MAX));
-        let served = self.serving.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        // A listener that broke before has been awaited already, and must not be polled again.
+        let served = if self.serving.is_finished() {
+            Ok(())
+        } else {
+            self.serving.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        };
         self.engine.shutdown().await;
         served
     }

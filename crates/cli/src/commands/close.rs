@@ -5,9 +5,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::client::Request;
+use crate::commands::sender::SenderArgs;
 use crate::commands::{Context, success};
 use crate::failure::Failure;
-use crate::input;
+use crate::retry::{self, Patience};
 use crate::target::Target;
 
 /// Which way a run is ended.
@@ -32,15 +33,12 @@ pub(crate) struct CloseArgs {
     /// The run that is meant; without it, the current one.
     #[arg(long, value_name = "RUN")]
     pub run: Option<Uuid>,
-    /// Act as this actor. With a token, the token needs the role `act_as`.
-    #[arg(long = "as", value_name = "ACTOR", value_parser = input::name)]
-    pub actor: Option<String>,
-    /// The actor's roles, separated by commas.
-    #[arg(long = "as-roles", value_name = "ROLES", requires = "actor", value_delimiter = ',', value_parser = input::name)]
-    pub roles: Vec<String>,
+    /// Who acts.
+    #[command(flatten)]
+    pub(crate) sender: SenderArgs,
 }
 
-/// Runs `terminate` or `cancel`. It is sent once: a second one would find the run ended and say so.
+/// Runs `terminate` or `cancel`.
 pub(crate) async fn run(ending: Ending, args: &CloseArgs, context: &Context<'_>) -> Result<(), Failure> {
     let verb = match ending {
         Ending::Terminate => "terminate",
@@ -50,9 +48,12 @@ pub(crate) async fn run(ending: Ending, args: &CloseArgs, context: &Context<'_>)
     if let Some(run) = args.run {
         body["run"] = json!(run);
     }
-    if let Some(actor) = input::actor(args.actor.as_deref(), &args.roles) {
+    if let Some(actor) = args.sender.actor() {
         body["actor"] = actor;
     }
-    let answer = context.client.call(&Request::post(args.target.path(&[verb]), &body)).await?;
+    let path = args.target.path(&[verb]);
+    let key = args.sender.key_or_random();
+    let request = |_| Request::post(path.clone(), &body);
+    let answer = retry::call(&context.client, Patience::new(None), &key, request).await?;
     success::print(context, &args.target.workflow, &answer)
 }

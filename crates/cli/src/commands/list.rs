@@ -82,7 +82,7 @@ pub(crate) async fn run(args: &ListArgs, context: &Context<'_>) -> Result<(), Fa
     }
     let heading: &[&str] = match args.workflow {
         Some(_) => &["ID", "STATE", "STATUS", "VERSION", "UPDATED"],
-        None => &["WORKFLOW", "VERSION"],
+        None => &["WORKFLOW", "VERSION", "PUT"],
     };
     context.output.print(&context.output.table(heading, rows))?;
     if next.is_some() {
@@ -103,7 +103,7 @@ fn listing(args: &ListArgs) -> Listing<'static> {
 
 fn row(args: &ListArgs, item: &Value) -> Vec<String> {
     if args.workflow.is_none() {
-        return vec![field::text(item, "workflow"), field::text(item, "version")];
+        return vec![field::text(item, "workflow"), field::text(item, "version"), field::time(item, "put_at")];
     }
     vec![
         field::text(item, "id"),

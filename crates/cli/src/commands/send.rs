@@ -63,8 +63,8 @@ pub(crate) async fn run(args: &SendArgs, context: &Context<'_>) -> Result<(), Fa
     let mut body = body(args)?;
     let path = args.target.path(&["events"]);
     let key = args.sender.key_or_random();
-    let answer = retry::call(&context.client, Patience::new(args.wait), &key, |remaining| {
-        body["wait_ms"] = json!(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX));
+    let answer = retry::call(&context.client, Patience::new(args.wait), &key, |attempt| {
+        body["wait_ms"] = json!(u64::try_from(attempt.as_millis()).unwrap_or(u64::MAX));
         Request::post(path.clone(), &body)
     })
     .await?;

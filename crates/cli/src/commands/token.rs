@@ -129,7 +129,7 @@ fn print_list(output: &Output, document: &str) -> Result<(), Failure> {
 }
 
 fn row(item: &Value) -> Vec<String> {
-    let state = if field::is_given(item, "revoked") { "revoked" } else { "valid" };
+    let state = if field::is_given(item, "revoked_at") { "revoked" } else { "valid" };
     vec![field::text(item, "name"), field::list(item, "roles"), field::time(item, "created_at"), state.to_owned()]
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
-use crate::client::{CallError, Request};
+use crate::client::{Answer, CallError, Request};
 use crate::commands::paging::{self, PAGE_ITEMS, Page};
 use crate::commands::{Context, field, history_table};
 use crate::failure::Failure;
@@ -54,65 +54,81 @@ struct Watch<'a> {
     context: &'a Context<'a>,
     /// The version that was current when the watch began.
     version_at_begin: i64,
-    /// The last version that was seen.
+    /// The last version that was seen. A history's cursor is a version: here the next question begins.
     seen: i64,
-    cursor: Option<String>,
-    ended: bool,
+    /// Whether the run that was watched is over, and the id has begun another one.
+    is_overtaken: bool,
 }
 
 /// Runs `watch`.
 pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), Failure> {
-    let instance = instance(args, context).await?;
+    let instance: Value = context.client.call(&Request::get(args.target.path(&[]))).await?.read()?;
     let version_at_begin = field::number(&instance, "version").unwrap_or(0);
-    let mut watch = Watch { args, context, version_at_begin, seen: 0, cursor: None, ended: false };
+    let mut closed_at = closed_at(&instance);
+    let mut watch = Watch { args, context, version_at_begin, seen: args.from - 1, is_overtaken: false };
     if !context.output.is_json() {
         context.output.print(&history_table::line_heading(context.output))?;
     }
     loop {
-        let asked = Instant::now();
-        let page = watch.poll().await?;
-        let news = watch.show(page)?;
-        if args.until_closed && (watch.ended || news && watch.is_closed().await?) {
+        if args.until_closed && (watch.is_overtaken || closed_at.is_some_and(|version| version <= watch.seen)) {
             return Ok(());
         }
-        if !news && asked.elapsed() < EMPTY_PAUSE {
+        let asked = Instant::now();
+        let page = watch.poll().await?;
+        let has_news = watch.show(&page)?;
+        if has_news && args.until_closed {
+            closed_at = watch.closed_at().await?;
+        } else if !has_news && asked.elapsed() < EMPTY_PAUSE {
             tokio::time::sleep(EMPTY_PAUSE).await;
         }
     }
 }
 
-async fn instance(args: &WatchArgs, context: &Context<'_>) -> Result<Value, Failure> {
-    context.client.call(&Request::get(args.target.path(&[]))).await?.read()
+/// The version at which the current run ended, if it has.
+fn closed_at(instance: &Value) -> Option<i64> {
+    let is_running = field::text(instance, "status") == "running";
+    field::number(instance, "version").filter(|_| !is_running)
 }
 
 impl Watch<'_> {
-    /// Asks for the next page until there is one, or until nobody has answered for too long.
+    /// The next page, or an empty one if nothing happens for a while.
     async fn poll(&self) -> Result<Page, Failure> {
         let query = encode::query(&[
             ("limit", Some(PAGE_ITEMS.to_string())),
-            ("cursor", self.cursor.clone()),
+            ("cursor", Some(self.seen.to_string())),
             ("wait_ms", Some(POLL.as_millis().to_string())),
         ]);
         let mut request = Request::get(self.args.target.path(&["history"]) + &query);
         request.timeout = POLL + GRACE;
+        self.ask(&request).await?.read()
+    }
+
+    async fn closed_at(&self) -> Result<Option<i64>, Failure> {
+        let instance = self.ask(&Request::get(self.args.target.path(&[]))).await?.read()?;
+        Ok(closed_at(&instance))
+    }
+
+    /// Asks until somebody answers, or until nobody has for too long.
+    async fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+        let client = &self.context.client;
         let begin = Instant::now();
         let mut retries = 0;
         loop {
-            let error = match self.context.client.try_call(&request).await {
-                Ok(answer) => return answer.read(),
+            let error = match client.try_call(request).await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let pause_min = match &error {
                 CallError::Refused(problem) if problem.is_worth_a_retry() => problem.retry_after.unwrap_or_default(),
-                CallError::Refused(_) => return Err(self.context.client.failure(error)),
+                CallError::Refused(_) => return Err(client.failure(error)),
                 CallError::NotSent(_) | CallError::Lost(_) => Duration::ZERO,
             };
             let pause = pause_min + retry::backoff(retries);
             if begin.elapsed() + pause >= self.args.retry_for {
-                return Err(self.context.client.failure(error));
+                return Err(client.failure(error));
             }
             if retries == 0 {
-                self.context.output.note(&format!("no answer from {}; trying again", self.context.client.url()));
+                self.context.output.note(&format!("no answer from {}; trying again", client.url()));
             }
             retries += 1;
             tokio::time::sleep(pause).await;
@@ -120,7 +136,7 @@ impl Watch<'_> {
     }
 
     /// Prints what is new in a page; says whether anything was.
-    fn show(&mut self, page: Page) -> Result<bool, Failure> {
+    fn show(&mut self, page: &Page) -> Result<bool, Failure> {
         let seen_before = self.seen;
         for raw in &page.items {
             let item = paging::value(raw)?;
@@ -128,18 +144,14 @@ impl Watch<'_> {
             if version <= self.seen {
                 continue;
             }
-            if self.args.until_closed && version > self.version_at_begin && field::text(&item, "kind") == "start" {
-                // The run that was watched is over, and the id has begun another one.
-                self.ended = true;
-                return Ok(true);
+            let is_start = field::text(&item, "kind") == "start";
+            if self.args.until_closed && is_start && version > self.version_at_begin {
+                self.is_overtaken = true;
+                break;
             }
             self.seen = version;
-            if version >= self.args.from {
-                self.print(raw.get(), &item)?;
-            }
+            self.print(raw.get(), &item)?;
         }
-        // A last page may have no cursor: what it had is left out when it comes again.
-        self.cursor = page.next_cursor.or(self.cursor.take());
         Ok(self.seen > seen_before)
     }
 
@@ -150,12 +162,5 @@ impl Watch<'_> {
         }
         // JSON has no line ends inside of texts: those that are there are layout.
         output.print(&raw.replace(['\n', '\r'], " "))
-    }
-
-    /// Whether the run has ended and its last change has been shown.
-    async fn is_closed(&self) -> Result<bool, Failure> {
-        let instance = instance(self.args, self.context).await?;
-        let closed = field::text(&instance, "status") != "running";
-        Ok(closed && field::number(&instance, "version").is_some_and(|version| version <= self.seen))
     }
 }

@@ -134,6 +134,18 @@ impl Definition {
         self.machine.states.iter().map(|state| state.name.as_str())
     }
 
+    /// The state in which a run begins.
+    pub fn initial(&self) -> &str {
+        &self.machine.states[self.machine.initial].name
+    }
+
+    /// Votes that the transition of `event` at `position` needs in `state`; none where it needs no approval.
+    pub fn quorum(&self, state: &str, event: &str, position: usize) -> Option<usize> {
+        let state = &self.machine.states[self.machine.find(state)?];
+        let transition = state.transitions.iter().find(|t| t.event == event && t.position == position)?;
+        transition.approval.as_ref().map(|rule| rule.quorum)
+    }
+
     /// The events that may lead on from `state`, guards aside; none in a final state.
     pub fn open_events(&self, state: &str) -> Vec<&str> {
         let Some(at) = self.machine.find(state) else { return Vec::new() };
