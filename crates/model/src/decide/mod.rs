@@ -94,6 +94,29 @@ fn success(command: &Command, instance: &Instance, outcome: SuccessKind) -> Succ
     }
 }
 
+/// Refuses data that is past the limit, or has a number that would not survive: integers are i64 from end to end.
+fn check_data(what: &str, data: &Data) -> Result<(), Refusal> {
+    check_size(what, data)?;
+    match data.values().find_map(beyond_i64) {
+        Some(number) => {
+            let most = i64::MAX;
+            Err(malformed(format!("{what} has the integer {number}; at most {most} is allowed: send it as a string")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first integer in `value` that is no i64. The depth is bounded by the reader of the JSON text.
+fn beyond_i64(value: &serde_json::Value) -> Option<&serde_json::Number> {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => (number.is_u64() && !number.is_i64()).then_some(number),
+        Value::Array(items) => items.iter().find_map(beyond_i64),
+        Value::Object(fields) => fields.values().find_map(beyond_i64),
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
+
 /// Refuses data whose JSON text is past the limit.
 fn check_size(what: &str, data: &Data) -> Result<(), Refusal> {
     if data.is_empty() {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::close::check_run;
-use super::{Change, Decision, check_size, malformed, next_version, status_in, success};
+use super::{Change, Decision, check_data, check_size, malformed, next_version, status_in, success};
 use crate::approval::{Tally, is_for, tally};
 use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
@@ -35,7 +35,7 @@ pub(super) fn send(
 ) -> Result<Decision, Refusal> {
     let machine = definition.machine();
     check_names(machine, send)?;
-    check_size("event data", &send.data)?;
+    check_data("event data", &send.data)?;
     check_run(current, send.run)?;
     let state_at = machine.find(&current.state).ok_or_else(|| {
         let (state, workflow, version) = (&current.state, definition.workflow(), definition.version());
