@@ -4,12 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use lockkeeper_model::limits::{DATA_BYTES_MAX, DEFINITION_BYTES_MAX, KEY_BYTES_MAX};
+use lockkeeper_model::limits::{DEFINITION_BYTES_MAX, KEY_BYTES_MAX};
 use lockkeeper_model::{Format, names};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::failure::Failure;
+
+/// The longest text of data that is read; how much data there may be is for the server to say.
+const DATA_TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The file name that means standard input.
 const STANDARD_INPUT: &str = "-";
@@ -61,8 +64,8 @@ fn read_text(file: &Path, bytes_max: usize) -> Result<String, String> {
 /// The data of `--data`: JSON itself, `@FILE`, or `-` for standard input. It must be an object.
 pub(crate) fn read_data(argument: &str) -> Result<Map<String, Value>, Failure> {
     let (from, text) = match argument.strip_prefix('@') {
-        Some(file) => (file, read_text(Path::new(file), DATA_BYTES_MAX)),
-        None if argument == STANDARD_INPUT => ("standard input", read_text(Path::new(argument), DATA_BYTES_MAX)),
+        Some(file) => (file, read_text(Path::new(file), DATA_TEXT_BYTES_MAX)),
+        None if argument == STANDARD_INPUT => ("standard input", read_text(Path::new(argument), DATA_TEXT_BYTES_MAX)),
         None => ("--data", Ok(argument.to_owned())),
     };
     let text = text.map_err(|e| Failure::usage(format!("{from}: {e}")))?;
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn too_large_and_foreign_files_are_refused() {
-        let (_folder, file) = written("d.json", &" ".repeat(DATA_BYTES_MAX + 1));
+        let (_folder, file) = written("d.json", &" ".repeat(DATA_TEXT_BYTES_MAX + 1));
         assert!(read_data(&format!("@{}", file.display())).is_err());
         let (_folder, file) = written("x", "");
         std::fs::write(&file, b"a\xff").unwrap();
