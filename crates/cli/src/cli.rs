@@ -94,3 +94,69 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     Bench(BenchArgs),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_send_takes_its_conditions() {
+        let line = "lockkeeper send w/a/b go --from a --as ann --as-roles x,y --expected-version 7 --wait 5s -o json";
+        let cli = parse(line).unwrap();
+        assert_eq!(cli.output, OutputFormat::Json);
+        let Command::Send(args) = cli.command else { panic!("not a send") };
+        assert_eq!((args.target.to_string().as_str(), args.event.as_deref()), ("w/a/b", Some("go")));
+        assert_eq!(args.sender.roles, ["x", "y"]);
+        assert_eq!((args.expected_version, args.wait), (Some(7), Some(std::time::Duration::from_secs(5))));
+    }
+
+    #[test]
+    fn global_options_stand_anywhere() {
+        for line in ["lockkeeper --url http://h -o json list", "lockkeeper list --url http://h -o json"] {
+            let cli = parse(line).unwrap();
+            assert_eq!((cli.connection.url.as_str(), cli.output), ("http://h", OutputFormat::Json), "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for line in [
+            "lockkeeper",
+            "lockkeeper send w/1",
+            "lockkeeper send w go",
+            "lockkeeper send w/1 go --as-roles x",
+            "lockkeeper send w/1 go --wait 2h",
+            "lockkeeper send w/1 go --run 7",
+            "lockkeeper send w/1 go --expected-version -1",
+            "lockkeeper start w/1 --key ä",
+            "lockkeeper apply",
+            "lockkeeper list --state a",
+            "lockkeeper list w --status done",
+            "lockkeeper list w --all --limit 5",
+            "lockkeeper history w/1 --limit 0",
+            "lockkeeper terminate w/1",
+            "lockkeeper serve --tls-cert a.pem",
+            "lockkeeper token create",
+            "lockkeeper completion tcl",
+        ] {
+            let error = parse(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_never_shown_in_help() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("LOCKKEEPER_TOKEN]"), "the variable is named without its value");
+    }
+}

@@ -1,6 +1,8 @@
 //! The client against a server that fails on purpose: what is sent again, under which key, and with which exit code it
 //! ends.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};

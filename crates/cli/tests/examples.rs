@@ -1,6 +1,8 @@
 //! The examples are definitions that this version takes, without a warning, and keep the rules that their first lines
 //! promise.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::path::Path;
 
 use lockkeeper_model::{

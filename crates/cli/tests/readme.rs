@@ -2,6 +2,8 @@
 //!
 //! A line that begins with `$ ` is run by bash; what follows is what it prints, `…` standing for any text.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
