@@ -1,7 +1,6 @@
 //! `history`: lists what happened to an instance.
 
 use clap::Args;
-use serde_json::Value;
 
 use crate::commands::paging::Listing;
 use crate::commands::{Context, field, history_table, list};
@@ -31,13 +30,7 @@ pub(crate) async fn run(args: &HistoryArgs, context: &Context<'_>) -> Result<(),
     if context.output.is_json() {
         return context.output.print(&listing.document(&context.client).await?);
     }
-    let mut items: Vec<Value> = Vec::new();
-    let next = listing
-        .read(&context.client, |page| {
-            items.extend(page.values()?);
-            Ok(())
-        })
-        .await?;
+    let (items, next) = listing.values(&context.client).await?;
     let unverified = items.iter().any(|item| field::is_given(item, "unverified"));
     let rows = items.iter().map(history_table::row).collect();
     context.output.print(&context.output.table(&history_table::HEADING, rows))?;

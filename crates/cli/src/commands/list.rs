@@ -64,13 +64,7 @@ pub(crate) async fn run(args: &ListArgs, context: &Context<'_>) -> Result<(), Fa
     if context.output.is_json() {
         return context.output.print(&listing.document(&context.client).await?);
     }
-    let mut items: Vec<Value> = Vec::new();
-    let next = listing
-        .read(&context.client, |page| {
-            items.extend(page.values()?);
-            Ok(())
-        })
-        .await?;
+    let (items, next) = listing.values(&context.client).await?;
     let rows: Vec<Vec<String>> = items.iter().map(|item| row(args, item)).collect();
     if rows.is_empty() {
         context.output.note(if args.workflow.is_some() {

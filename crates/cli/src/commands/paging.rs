@@ -25,7 +25,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// The items as values.
-    pub(crate) fn values(&self) -> Result<Vec<Value>, Failure> {
+    fn values(&self) -> Result<Vec<Value>, Failure> {
         self.items.iter().map(|item| value(item)).collect()
     }
 }
@@ -48,7 +48,7 @@ pub(crate) struct Listing<'a> {
 
 impl Listing<'_> {
     /// Reads page after page and hands each to `show`. Says whether there is more than was read.
-    pub(crate) async fn read(
+    async fn read(
         &self,
         client: &Client,
         mut show: impl FnMut(Page) -> Result<(), Failure>,
@@ -74,6 +74,18 @@ impl Listing<'_> {
             cursor = next;
         }
         Ok(cursor)
+    }
+
+    /// Reads the whole list as values, with the cursor of what was not read.
+    pub(crate) async fn values(&self, client: &Client) -> Result<(Vec<Value>, Option<String>), Failure> {
+        let mut items = Vec::new();
+        let next = self
+            .read(client, |page| {
+                items.extend(page.values()?);
+                Ok(())
+            })
+            .await?;
+        Ok((items, next))
     }
 
     /// Reads the whole list as one document: `{items, next_cursor}`.
