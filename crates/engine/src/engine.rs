@@ -14,7 +14,10 @@ use crate::cache::InstanceCache;
 use crate::clock::{Clock, SystemClock};
 use crate::combiner::{Combiner, Driver, Work};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
-use crate::limits::{BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, SHUTDOWN_MAX};
+use crate::limits::{
+    BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX,
+    SHUTDOWN_MAX,
+};
 use crate::pending::{Budget, Pending};
 use crate::strategy::Attempt;
 use crate::watchers::Watchers;
@@ -24,6 +27,10 @@ use crate::watchers::Watchers;
 pub struct Options {
     /// Bytes of instances kept in memory.
     pub cache_bytes_max: u64,
+    /// Commands that may wait, over all instances.
+    pub queue_commands_max: usize,
+    /// Bytes of their data.
+    pub queue_bytes_max: usize,
     /// How long an idempotency key is kept.
     pub key_life: Duration,
     /// Where the time comes from.
@@ -32,7 +39,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes_max: CACHE_BYTES_MAX, key_life: KEY_LIFE, clock: Arc::new(SystemClock) }
+        Self {
+            cache_bytes_max: CACHE_BYTES_MAX,
+            queue_commands_max: QUEUE_COMMANDS_MAX,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            key_life: KEY_LIFE,
+            clock: Arc::new(SystemClock),
+        }
     }
 }
 
@@ -79,7 +92,7 @@ impl Engine {
             cache: InstanceCache::new(options.cache_bytes_max),
             combiner: Arc::new(Combiner::new()),
             watchers: Watchers::default(),
-            budget: Arc::default(),
+            budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
             clock: options.clock.clone(),
             options,
             tasks: TaskTracker::new(),

@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::engine::Answer;
-use crate::limits::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
 
 const WAITING: u8 = 0;
 const SENT: u8 = 1;
@@ -119,8 +118,10 @@ impl Drop for Waiter {
 }
 
 /// What a node may hold in its queues.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Budget {
+    commands_max: usize,
+    bytes_max: usize,
     commands: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -133,6 +134,10 @@ pub(crate) struct Permit {
 }
 
 impl Budget {
+    pub(crate) fn new(commands_max: usize, bytes_max: usize) -> Self {
+        Self { commands_max, bytes_max, commands: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+
     /// Takes a place for a command with `bytes` of data.
     ///
     /// # Errors
@@ -141,7 +146,7 @@ impl Budget {
         let commands = self.commands.fetch_add(1, Ordering::Relaxed) + 1;
         let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let permit = Permit { budget: self.clone(), bytes };
-        if commands > QUEUE_COMMANDS_MAX || total > QUEUE_BYTES_MAX {
+        if commands > self.commands_max || total > self.bytes_max {
             return Err(Refusal::Busy {
                 detail: format!("{} commands wait on this node; send it again a little later", commands - 1),
             });

@@ -1,0 +1,334 @@
+//! A store that fails as it is told to, and a workflow to move.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper_engine::{Answer, DefinitionText, Engine, HistoryItem, Options};
+use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
+use lockkeeper_store::sqlite::{SqliteOptions, SqliteStore};
+use lockkeeper_store::{
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, Page, ReadError, Record, RecordKey, Store,
+    Timestamp, Verdict,
+};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// How the next commit goes wrong.
+pub enum Fault {
+    /// It takes place, and the answer is lost.
+    AnswerLost,
+    /// It never arrives, and nobody can know.
+    NeverArrives,
+    /// It arrives only when [`FaultyStore::deliver`] is called; its sender cannot know.
+    ArrivesLater,
+    /// The store says at once that it cannot.
+    Unavailable,
+    /// This happens at another node first; then the commit goes on.
+    Before(Box<dyn FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()> + std::marker::Send>> + std::marker::Send>),
+}
+
+/// A store with faults on order.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    faults: Mutex<VecDeque<Fault>>,
+    late: Mutex<Vec<ChangeSet>>,
+    /// Commits wait here while it is set.
+    closed: watch::Sender<bool>,
+    /// Commits that have arrived while it was set.
+    held: watch::Sender<usize>,
+    pub commits: AtomicUsize,
+    pub reads: AtomicUsize,
+    /// Events that contain this text are rejected, as a constraint would.
+    pub rejects: Mutex<Option<&'static str>>,
+    /// Whether a rejection names the event.
+    pub names_culprit: std::sync::atomic::AtomicBool,
+    /// Reads fail while it is set.
+    pub blind: std::sync::atomic::AtomicBool,
+}
+
+impl FaultyStore {
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            faults: Mutex::default(),
+            late: Mutex::default(),
+            closed: watch::Sender::new(false),
+            held: watch::Sender::new(0),
+            commits: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
+            rejects: Mutex::default(),
+            names_culprit: true.into(),
+            blind: false.into(),
+        })
+    }
+
+    pub fn next(&self, fault: Fault) {
+        self.faults.lock().unwrap().push_back(fault);
+    }
+
+    /// Holds commits back, so that what is sent meanwhile is decided together.
+    pub fn hold(&self) {
+        self.held.send_replace(0);
+        self.closed.send_replace(true);
+    }
+
+    pub fn release(&self) {
+        self.closed.send_replace(false);
+    }
+
+    /// Waits until a commit has arrived at the held store.
+    pub async fn arrived(&self) {
+        let mut held = self.held.subscribe();
+        let arrival = tokio::time::timeout(Duration::from_secs(10), held.wait_for(|held| *held > 0)).await;
+        arrival.expect("no commit arrived").expect("the store is alive");
+    }
+
+    /// The commits that were delayed arrive now: whether any took effect.
+    pub async fn deliver(&self) -> bool {
+        let late = std::mem::take(&mut *self.late.lock().unwrap());
+        let mut any = false;
+        for set in late {
+            any |= self.inner.commit(set).await == Ok(Verdict::Committed);
+        }
+        any
+    }
+
+    fn check_read(&self) -> Result<(), ReadError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.blind.load(Ordering::SeqCst) {
+            return Err(ReadError::Unavailable("blind".into()));
+        }
+        Ok(())
+    }
+
+    fn rejected(&self, set: &ChangeSet) -> Option<Verdict> {
+        let text = (*self.rejects.lock().unwrap())?;
+        let event = set.events.iter().position(|event| String::from_utf8_lossy(event).contains(text))?;
+        let event = self.names_culprit.load(Ordering::SeqCst).then_some(event);
+        Some(Verdict::Rejected { event, reason: format!("no {text} here") })
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError> {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        if *self.closed.borrow() {
+            self.held.send_modify(|held| *held += 1);
+        }
+        let mut closed = self.closed.subscribe();
+        closed.wait_for(|closed| !closed).await.expect("the store is alive");
+        if let Some(verdict) = self.rejected(&set) {
+            return Ok(verdict);
+        }
+        let fault = self.faults.lock().unwrap().pop_front();
+        let unknown = || Err(CommitError::Unknown("the connection broke".into()));
+        match fault {
+            None => self.inner.commit(set).await,
+            Some(Fault::AnswerLost) => {
+                self.inner.commit(set).await?;
+                unknown()
+            }
+            Some(Fault::NeverArrives) => unknown(),
+            Some(Fault::ArrivesLater) => {
+                self.late.lock().unwrap().push(set);
+                unknown()
+            }
+            Some(Fault::Unavailable) => Err(CommitError::Unavailable("refused".into())),
+            Some(Fault::Before(other)) => {
+                other().await;
+                self.inner.commit(set).await
+            }
+        }
+    }
+
+    async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        let fault = self.faults.lock().unwrap().pop_front();
+        let unknown = || Err(CommitError::Unknown("the connection broke".into()));
+        match fault {
+            None | Some(Fault::ArrivesLater) => self.inner.commit_all(sets).await,
+            Some(Fault::AnswerLost) => {
+                self.inner.commit_all(sets).await?;
+                unknown()
+            }
+            Some(Fault::NeverArrives) => unknown(),
+            Some(Fault::Unavailable) => Err(CommitError::Unavailable("refused".into())),
+            Some(Fault::Before(other)) => {
+                other().await;
+                self.inner.commit_all(sets).await
+            }
+        }
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
+        self.check_read()?;
+        self.inner.read(key).await
+    }
+
+    async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError> {
+        self.check_read()?;
+        self.inner.confirm(key, keys, now).await
+    }
+
+    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError> {
+        self.check_read()?;
+        self.inner.committed(key, commit_id).await
+    }
+
+    async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
+        self.check_read()?;
+        self.inner.events(key, after, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
+        self.check_read()?;
+        self.inner.list(query).await
+    }
+
+    async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.inner.purge_keys(now, limit).await
+    }
+
+    async fn ping(&self) -> Result<(), CommitError> {
+        self.inner.ping().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// An engine on a faulty store, and a second engine on the same file: another node, as far as the store can tell.
+pub struct House {
+    pub store: Arc<FaultyStore>,
+    pub engine: Engine,
+    pub other: Engine,
+    _folder: TempDir,
+}
+
+/// A workflow with all that the tests move.
+pub const WORKFLOW: &str = "
+workflow: case
+initial: open
+concurrency: {attempts: 3, backoff: 1ms}
+states:
+  open:
+    on:
+      note: {assign: {notes: '(has(data.notes) ? data.notes : 0) + 1'}}
+      left: {assign: {left: event.value}}
+      right: {assign: {right: event.value}}
+      take: {guard: 'event.quantity > 0 && data.on_hand >= event.quantity', assign: {on_hand: data.on_hand - event.quantity}}
+      review: review
+      finish: done
+  review:
+    on:
+      approve: {target: approved, approval: {quorum: 2}}
+      reject: rejected
+  approved: {type: final}
+  rejected: {type: final, status: failed}
+  done: {type: final}
+";
+
+impl House {
+    pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub async fn with(options: Options) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = SqliteStore::open(&folder.path().join("t.db"), SqliteOptions::default()).unwrap();
+        let sqlite: Arc<dyn Store> = Arc::new(sqlite);
+        let store = FaultyStore::new(sqlite.clone());
+        let engine = Engine::new(store.clone(), options);
+        let other = Engine::new(sqlite, Options::default());
+        put(&engine, "case", WORKFLOW).await;
+        store.commits.store(0, Ordering::SeqCst);
+        Self { store, engine, other, _folder: folder }
+    }
+
+    pub async fn start(&self, id: &str, data: serde_json::Value) {
+        let start = Start { run: Uuid::new_v4(), data: object(data) };
+        let answer = self.engine.send(command(id, Action::Start(start), "ann"), None).await;
+        answer.result.expect("started");
+    }
+
+    pub async fn history(&self, id: &str) -> Vec<HistoryItem> {
+        self.other.history(&key(id), 0, 999, Duration::ZERO).await.unwrap().items
+    }
+}
+
+pub async fn put(engine: &Engine, name: &str, text: &str) {
+    let workflow = WorkflowName::new(name).unwrap();
+    let actor = Actor::new("test", [], false).unwrap();
+    let put = DefinitionText { format: Format::Yaml, text: text.to_owned(), actor, at: engine.clock().now() };
+    engine.put_definition(&workflow, put).await.unwrap();
+}
+
+pub fn key(id: &str) -> InstanceKey {
+    InstanceKey::new("case", id).unwrap()
+}
+
+pub fn object(value: serde_json::Value) -> Data {
+    match value {
+        serde_json::Value::Object(data) => data,
+        other => panic!("{other} is not an object"),
+    }
+}
+
+pub fn command(id: &str, action: Action, actor: &str) -> Command {
+    Command { instance: key(id), action, actor: Actor::new(actor, [], false).unwrap(), idempotency_key: None }
+}
+
+pub fn event(id: &str, event: &str, actor: &str) -> Command {
+    command(id, Action::Send(Send { event: Some(event.to_owned()), ..Send::default() }), actor)
+}
+
+pub fn with_data(mut command: Command, data: serde_json::Value) -> Command {
+    match &mut command.action {
+        Action::Send(send) => send.data = object(data),
+        Action::Start(start) => start.data = object(data),
+        other => panic!("{other:?} carries no data"),
+    }
+    command
+}
+
+pub fn keyed(mut command: Command, key: &str) -> Command {
+    command.idempotency_key = Some(key.to_owned());
+    command
+}
+
+/// `applied`, or the refusal's name.
+pub fn name(answer: &Answer) -> &'static str {
+    use lockkeeper_model::SuccessKind;
+    match &answer.result {
+        Ok(success) => match success.outcome {
+            SuccessKind::Started => "started",
+            SuccessKind::Applied => "applied",
+            SuccessKind::AlreadyApplied => "already_applied",
+            SuccessKind::PendingApproval => "pending_approval",
+        },
+        Err(refusal) => refusal.outcome(),
+    }
+}
+
+/// Waits until so many commands wait in the engine.
+pub async fn waiting(engine: &Engine, commands: usize) {
+    let all_wait = async {
+        while engine.waiting() < commands {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), all_wait).await.expect("the commands do not arrive");
+}
