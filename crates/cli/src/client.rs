@@ -1,6 +1,7 @@
 //! One HTTP request to the server and its answer.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -108,10 +109,7 @@ impl Client {
             // Plain HTTP needs none, and a machine without any certificates should not be refused it.
             builder = builder.tls_certs_only([]);
         } else if let Some(file) = &args.ca_cert {
-            let pem = std::fs::read(file).map_err(|e| Failure::usage(format!("--ca-cert {}: {e}", file.display())))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|e| Failure::usage(format!("--ca-cert {}: {}", file.display(), causes(&e))))?;
-            builder = builder.tls_certs_merge(certificates);
+            builder = builder.tls_certs_merge(certificates(file)?);
         }
         let http = builder.build().map_err(|e| Failure::failed(format!("cannot set up a client: {}", causes(&e))))?;
         let authorization = args.token.as_deref().filter(|token| !token.is_empty()).map(bearer).transpose()?;
@@ -176,6 +174,16 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+fn certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, Failure> {
+    let wrong = |what: String| Failure::usage(format!("--ca-cert {}: {what}", file.display()));
+    let pem = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
+    match reqwest::Certificate::from_pem_bundle(&pem) {
+        Ok(certificates) if certificates.is_empty() => Err(wrong("there is no certificate (PEM) in it".to_owned())),
+        Ok(certificates) => Ok(certificates),
+        Err(e) => Err(wrong(causes(&e))),
+    }
+}
+
 fn bearer(token: &str) -> Result<HeaderValue, Failure> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
         .map_err(|_| Failure::usage("the token contains characters that no token has"))?;
@@ -209,19 +217,21 @@ fn classify(error: reqwest::Error) -> CallError {
     if not_sent { CallError::NotSent(detail) } else { CallError::Lost(detail) }
 }
 
-/// The innermost causes, which say what happened; the outer layers only say that something did.
+/// What happened, from the inside: the outer layers only say that something did.
 fn causes(error: &dyn Error) -> String {
-    let mut texts = Vec::new();
+    const OUTER: [&str; 3] = ["error sending request", "client error", "builder error"];
+    let mut texts: Vec<String> = Vec::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
         let text = error.to_string();
-        if texts.last() != Some(&text) {
+        if !texts.contains(&text) {
             texts.push(text);
         }
         cause = error.source();
     }
-    let inner = texts.len().saturating_sub(2).max(usize::from(texts.len() > 1));
-    texts.split_off(inner).join(": ")
+    let is_outer = |text: &&String| OUTER.iter().any(|outer| text.starts_with(outer));
+    let inner = texts.iter().take_while(is_outer).count().min(texts.len().saturating_sub(1));
+    texts[inner..].join(": ")
 }
 
 #[cfg(test)]
@@ -251,6 +261,15 @@ mod tests {
             assert!(is_loopback(&Url::parse(url).unwrap()), "{url}");
         }
         assert!(!is_loopback(&Url::parse("http://localhost.example").unwrap()));
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_wrong_usage() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key.pem");
+        std::fs::write(&file, "no certificate").unwrap();
+        assert!(matches!(certificates(&file), Err(Failure::Usage(_))));
+        assert!(matches!(certificates(&folder.path().join("none")), Err(Failure::Usage(_))));
     }
 
     #[test]

@@ -112,6 +112,8 @@ impl Unreachable {
         }
         let help = if self.maybe_sent {
             "see what came of it with `lockkeeper get` or `lockkeeper history`"
+        } else if self.detail.contains("certificate") {
+            "trust a private authority with --ca-cert FILE"
         } else {
             "start a server with `lockkeeper serve`, or name another one with --url or LOCKKEEPER_URL"
         };
