@@ -4,6 +4,10 @@
 /// and written whole; past this size one move costs more than a synced commit.
 pub const DATA_BYTES_MAX: usize = 256 * 1024;
 
+/// Nesting of an instance's data, and of the data sent with one event: less than `serde_json` reads (128), so that what
+/// was written can be read again.
+pub const DATA_DEPTH_MAX: usize = 100;
+
 /// Size of a definition's text in bytes: the size of an HTTP body.
 pub const DEFINITION_BYTES_MAX: usize = 1024 * 1024;
 

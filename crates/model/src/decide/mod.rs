@@ -1,15 +1,15 @@
 //! The one judge.
 
 mod close;
+mod data;
 mod send;
 mod start;
 
 use crate::command::{Action, Close};
 use crate::definition::machine::State;
 use crate::instance::Status;
-use crate::limits::DATA_BYTES_MAX;
 use crate::outcome::SuccessKind;
-use crate::{Command, Data, Definition, Entry, Instance, Kind, Refusal, Success, Timestamp};
+use crate::{Command, Definition, Entry, Instance, Kind, Refusal, Success, Timestamp};
 
 /// What a command comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,60 +91,5 @@ fn success(command: &Command, instance: &Instance, outcome: SuccessKind) -> Succ
         state: instance.state.clone(),
         status: instance.status,
         approval: None,
-    }
-}
-
-/// Refuses data that is past the limit, or has a number that would not survive: integers are i64 from end to end.
-fn check_data(what: &str, data: &Data) -> Result<(), Refusal> {
-    check_size(what, data)?;
-    match data.values().find_map(beyond_i64) {
-        Some(number) => {
-            let most = i64::MAX;
-            Err(malformed(format!("{what} has the integer {number}; at most {most} is allowed: send it as a string")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The first integer in `value` that is no i64. The depth is bounded by the reader of the JSON text.
-fn beyond_i64(value: &serde_json::Value) -> Option<&serde_json::Number> {
-    use serde_json::Value;
-    match value {
-        Value::Number(number) => (number.is_u64() && !number.is_i64()).then_some(number),
-        Value::Array(items) => items.iter().find_map(beyond_i64),
-        Value::Object(fields) => fields.values().find_map(beyond_i64),
-        Value::Null | Value::Bool(_) | Value::String(_) => None,
-    }
-}
-
-/// Refuses data whose JSON text is past the limit.
-fn check_size(what: &str, data: &Data) -> Result<(), Refusal> {
-    if data.is_empty() {
-        return Ok(());
-    }
-    let actual = serialised_size(data);
-    if actual > DATA_BYTES_MAX {
-        return Err(Refusal::TooLarge { what: what.to_owned(), limit: DATA_BYTES_MAX, actual });
-    }
-    Ok(())
-}
-
-/// Bytes of `data` as JSON text.
-fn serialised_size(data: &Data) -> usize {
-    struct Counter(usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    // Neither the counter nor JSON itself can fail to be written; if it did, the size would count as past any limit.
-    match serde_json::to_writer(&mut counter, data) {
-        Ok(()) => counter.0,
-        Err(_) => usize::MAX,
     }
 }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::close::check_run;
-use super::{Change, Decision, check_data, check_size, malformed, next_version, status_in, success};
+use super::data::{check_kept, check_sent};
+use super::{Change, Decision, malformed, next_version, status_in, success};
 use crate::approval::{Tally, is_for, tally};
 use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
@@ -35,7 +36,7 @@ pub(super) fn send(
 ) -> Result<Decision, Refusal> {
     let machine = definition.machine();
     check_names(machine, send)?;
-    check_data("event data", &send.data)?;
+    check_sent("event data", &send.data)?;
     check_run(current, send.run)?;
     let state_at = machine.find(&current.state).ok_or_else(|| {
         let (state, workflow, version) = (&current.state, definition.workflow(), definition.version());
@@ -297,7 +298,7 @@ impl<'a> Judged<'a> {
         let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
         let mut data = (*self.current.data).clone();
         data.extend(values);
-        check_size("the data after this event", &data)?;
+        check_kept("the data after this event", &data)?;
         Ok(Some(data))
     }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Change, Decision, check_data, next_version, status_in, success};
+use super::data::check_sent;
+use super::{Change, Decision, next_version, status_in, success};
 use crate::command::Start;
 use crate::instance::Entered;
 use crate::outcome::SuccessKind;
@@ -19,7 +20,7 @@ pub(super) fn start(
     if let Some(running) = current.filter(|instance| !instance.status.is_closed()) {
         return Err(Refusal::AlreadyRunning { run: running.run });
     }
-    check_data("data", &start.data)?;
+    check_sent("data", &start.data)?;
     let decided_on = current.map_or(0, |instance| instance.version);
     let machine = definition.machine();
     let state = &machine.states[machine.initial];

@@ -2,15 +2,17 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
+use regex::{Regex, RegexBuilder};
+
 use super::bounds::{find_member, find_name};
-use super::cost::{ADD, COPY, LENGTH, MATCH, RANGE, SCAN, WEIGH};
+use super::pricing::pay;
 use super::{Fault, Root};
 use crate::definition::suggestion::hint;
 use crate::limits::COMPREHENSION_DEPTH_MAX;
 
-/// Depth of a parsed expression; evaluating one level takes up to 25 KiB of stack in a debug build. Chains of `&&` and
+/// Depth of an expression as it is evaluated; one level takes up to 30 KiB of stack in a debug build. Chains of `&&` and
 /// of `||` are balanced by the parser and may be long.
-const TREE_DEPTH_MAX: usize = 32;
+const TREE_DEPTH_MAX: usize = 36;
 
 /// Functions that are called as `f(x)`.
 const GLOBAL_FUNCTIONS: &[&str] =
@@ -46,7 +48,8 @@ const MACROS: &[(&str, &str)] = &[
 ];
 
 /// Names of types, as in `type(x) == string`.
-const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+pub(super) const TYPES: &[&str] =
+    &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
 /// Which fields of a variable an expression reads.
 #[derive(Debug, PartialEq)]
@@ -59,19 +62,71 @@ pub(super) struct Use {
 /// What the analysis found.
 pub(super) struct Analysis {
     pub(super) uses: Vec<Use>,
+    /// The patterns of `matches`, compiled; the n-th is bound as `pricing::pattern_name(n)`.
+    pub(super) patterns: Vec<Regex>,
     /// Parts of the expression.
     pub(super) parts: u64,
 }
 
-/// Checks `tree` and rewrites it.
+/// The part of the data or of the event that `tree` names, if it does nothing else.
+pub(super) fn path(tree: &IdedExpr) -> Option<(Root, Vec<String>)> {
+    match &tree.expr {
+        Expr::Ident(name) => [Root::Data, Root::Event].into_iter().find(|r| r.name() == name).map(|r| (r, Vec::new())),
+        Expr::Select(select) if !select.test => {
+            let (root, mut path) = path(&select.operand)?;
+            path.push(select.field.clone());
+            Some((root, path))
+        }
+        _ => None,
+    }
+}
+
+/// Checks `tree`, and rewrites it.
 pub(super) fn analyse(text: &str, tree: &mut IdedExpr) -> Result<Analysis, Vec<Fault>> {
-    let mut walk = Walk { text, uses: Vec::new(), faults: Vec::new(), locals: Vec::new(), loops: 0, parts: 0 };
-    walk.check(tree, 0);
+    check_depth(tree)?;
+    let mut walk = Walk { text, uses: Vec::new(), faults: Vec::new(), locals: Vec::new(), loops: 0 };
+    walk.check(tree);
     if !walk.faults.is_empty() {
+        walk.faults.sort_by_key(|fault| fault.offset);
         return Err(walk.faults);
     }
-    pay(tree);
-    Ok(Analysis { uses: walk.uses, parts: walk.parts })
+    let mut patterns = Vec::new();
+    let parts = pay(tree, &mut patterns);
+    check_depth(tree)?;
+    Ok(Analysis { uses: walk.uses, patterns, parts })
+}
+
+fn check_depth(tree: &IdedExpr) -> Result<(), Vec<Fault>> {
+    if !is_deeper(tree, TREE_DEPTH_MAX) {
+        return Ok(());
+    }
+    let message = format!("more than {TREE_DEPTH_MAX} operations depend on one another in a chain");
+    Err(vec![Fault::new(0, message, "make the chain shorter, or balance it with brackets: `(a + b) + (c + d)`")])
+}
+
+/// Whether `node` has more than `levels` levels; looks no deeper than that.
+fn is_deeper(node: &IdedExpr, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return true };
+    match &node.expr {
+        Expr::Call(call) => {
+            call.target.iter().any(|t| is_deeper(t, levels)) || call.args.iter().any(|arg| is_deeper(arg, levels))
+        }
+        Expr::Comprehension(c) => [&c.iter_range, &c.accu_init, &c.loop_cond, &c.loop_step, &c.result]
+            .into_iter()
+            .any(|part| is_deeper(part, levels)),
+        Expr::List(list) => list.elements.iter().any(|element| is_deeper(element, levels)),
+        Expr::Map(map) => map.entries.iter().any(|entry| entry_is_deeper(&entry.expr, levels)),
+        Expr::Struct(literal) => literal.entries.iter().any(|entry| entry_is_deeper(&entry.expr, levels)),
+        Expr::Select(select) => is_deeper(&select.operand, levels),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => false,
+    }
+}
+
+fn entry_is_deeper(entry: &EntryExpr, levels: usize) -> bool {
+    match entry {
+        EntryExpr::MapEntry(entry) => is_deeper(&entry.key, levels) || is_deeper(&entry.value, levels),
+        EntryExpr::StructField(field) => is_deeper(&field.value, levels),
+    }
 }
 
 struct Walk<'t> {
@@ -81,7 +136,6 @@ struct Walk<'t> {
     /// Variables of the comprehensions around.
     locals: Vec<String>,
     loops: usize,
-    parts: u64,
 }
 
 impl Walk<'_> {
@@ -89,30 +143,21 @@ impl Walk<'_> {
         self.faults.push(Fault::new(offset, message, remedy));
     }
 
-    fn check(&mut self, node: &IdedExpr, depth: usize) {
-        self.parts += 1;
-        if depth > TREE_DEPTH_MAX {
-            if self.faults.is_empty() {
-                let message = format!("the expression is nested more than {TREE_DEPTH_MAX} deep");
-                self.fault(0, message, "make the chain of operators shorter, or split it with brackets");
-            }
-            return;
-        }
-        let depth = depth + 1;
+    fn check(&mut self, node: &IdedExpr) {
         match &node.expr {
             Expr::Ident(name) => self.name(name, None),
             Expr::Select(select) => match (&select.operand.expr, select.test) {
                 (Expr::Ident(name), _) => self.name(name, Some(&select.field)),
-                _ => self.check(&select.operand, depth),
+                _ => self.check(&select.operand),
             },
-            Expr::Call(call) => self.call(call, depth),
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth),
-            Expr::List(list) => list.elements.iter().for_each(|element| self.check(element, depth)),
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::List(list) => list.elements.iter().for_each(|element| self.check(element)),
             Expr::Map(map) => {
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(entry) = &entry.expr {
-                        self.check(&entry.key, depth);
-                        self.check(&entry.value, depth);
+                        self.check(&entry.key);
+                        self.check(&entry.value);
                     }
                 }
             }
@@ -159,7 +204,7 @@ impl Walk<'_> {
         }
     }
 
-    fn call(&mut self, call: &CallExpr, depth: usize) {
+    fn call(&mut self, call: &CallExpr) {
         let name = call.func_name.as_str();
         let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
         let known = if call.target.is_some() { MEMBER_FUNCTIONS } else { GLOBAL_FUNCTIONS };
@@ -170,9 +215,9 @@ impl Walk<'_> {
             self.pattern(call);
         }
         if let Some(target) = &call.target {
-            self.check(target, depth);
+            self.check(target);
         }
-        call.args.iter().for_each(|arg| self.check(arg, depth));
+        call.args.iter().for_each(|arg| self.check(arg));
     }
 
     fn unknown_function(&mut self, name: &str, known: &[&str], is_member: bool) {
@@ -192,29 +237,27 @@ impl Walk<'_> {
         self.fault(offset, message, remedy);
     }
 
-    /// The pattern of `matches` is fixed, so that its errors and its size are known when the definition is put.
+    /// The pattern of `matches` is fixed, so that it is compiled, and its errors are known, when the definition is put.
     fn pattern(&mut self, call: &CallExpr) {
-        /// Bytes of a compiled pattern; compiling takes time in proportion, and happens at each match.
-        const COMPILED_BYTES_MAX: usize = 64 * 1024;
         let offset = find_member(self.text, "matches");
-        match call.args.last().map(|arg| &arg.expr) {
-            Some(Expr::Literal(LiteralValue::String(pattern))) => {
-                if let Err(error) = regex::RegexBuilder::new(pattern.inner()).size_limit(COMPILED_BYTES_MAX).build() {
-                    let reason = error.to_string();
-                    let reason = reason.lines().last().unwrap_or_default().trim().to_owned();
-                    self.fault(
-                        offset,
-                        format!("the pattern of `matches` is not usable: {reason}"),
-                        "correct the pattern",
-                    );
+        let Some(pattern) = call.args.last().and_then(literal_text) else {
+            return self.fault(offset, "the pattern of `matches` is computed", "write the pattern as a text in quotes");
+        };
+        if let Err(error) = compile_pattern(pattern) {
+            let remedy = match error {
+                regex::Error::CompiledTooBig(_) => {
+                    "use smaller counts, and `[a-z]` or `[0-9]` instead of `\\w` or `\\d`"
                 }
-            }
-            _ => self.fault(offset, "the pattern of `matches` is computed", "write the pattern as a text in quotes"),
+                _ => "correct the pattern",
+            };
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+            self.fault(offset, format!("the pattern of `matches` is not usable: {reason}"), remedy);
         }
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr, depth: usize) {
-        self.check(&comprehension.iter_range, depth);
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
+        self.check(&comprehension.iter_range);
         let variable = &comprehension.iter_var;
         if Root::ALL.iter().any(|root| root.name() == variable) {
             let message = format!("the loop variable {variable:?} hides a variable of that name");
@@ -231,134 +274,22 @@ impl Walk<'_> {
         for part in
             [&comprehension.accu_init, &comprehension.loop_cond, &comprehension.loop_step, &comprehension.result]
         {
-            self.check(part, depth);
+            self.check(part);
         }
         self.locals.pop();
         self.loops -= 1;
     }
 }
 
-/// Wraps whatever may loop, copy or grow in the functions of [`super::cost`]; gives the number of parts.
-fn pay(node: &mut IdedExpr) -> u64 {
-    let parts = match &mut node.expr {
-        Expr::Call(call) => {
-            let parts = call.target.as_deref_mut().map_or(0, pay) + call.args.iter_mut().map(pay).sum::<u64>();
-            pay_for_call(call);
-            parts
-        }
-        Expr::Comprehension(comprehension) => {
-            let body = pay(&mut comprehension.loop_cond) + pay(&mut comprehension.loop_step);
-            let rest =
-                pay(&mut comprehension.iter_range) + pay(&mut comprehension.accu_init) + pay(&mut comprehension.result);
-            let parts = Expr::Literal(LiteralValue::Int(i64::try_from(body).unwrap_or(i64::MAX).into()));
-            wrap(&mut comprehension.iter_range, RANGE, Some(parts));
-            body + rest
-        }
-        Expr::Select(select) => pay(&mut select.operand),
-        Expr::List(list) => list.elements.iter_mut().map(pay_for_member).sum(),
-        Expr::Map(map) => map
-            .entries
-            .iter_mut()
-            .map(|entry| match &mut entry.expr {
-                EntryExpr::MapEntry(entry) => pay(&mut entry.key) + pay_for_member(&mut entry.value),
-                EntryExpr::StructField(field) => pay(&mut field.value),
-            })
-            .sum(),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => 0,
-    };
-    parts + 1
-}
-
-fn pay_for_member(member: &mut IdedExpr) -> u64 {
-    let parts = pay(member);
-    if !is_small(member) {
-        wrap(member, COPY, None);
-    }
-    parts
-}
-
-fn pay_for_call(call: &mut CallExpr) {
-    match (call.func_name.as_str(), call.args.as_mut_slice()) {
-        // What a loop appends to is the interpreter's own, and not copied.
-        (operators::ADD, [left, right]) if !is_small(left) && !is_small(right) && !is_accumulator(left) => {
-            call.func_name = ADD.to_owned();
-        }
-        (
-            operators::EQUALS
-            | operators::NOT_EQUALS
-            | operators::LESS
-            | operators::LESS_EQUALS
-            | operators::GREATER
-            | operators::GREATER_EQUALS,
-            [left, right],
-        ) if !is_small(left) && !is_small(right) => {
-            wrap(left, WEIGH, None);
-            wrap(right, WEIGH, None);
-        }
-        (operators::IN, [left, right]) if !is_small(right) => {
-            let price = if is_small(left) { SCAN } else { WEIGH };
-            wrap(right, price, None);
-        }
-        ("matches", [.., _pattern]) => {
-            let text = call.target.as_deref_mut().or(call.args.first_mut());
-            if let Some(text) = text {
-                wrap(text, MATCH, None);
-            }
-        }
-        ("type" | "dyn", _) => {}
-        (name, args) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            // The size of a list is known; that of a text is counted, in characters.
-            let price = if name == "size" { LENGTH } else { WEIGH };
-            for text in call.target.as_deref_mut().into_iter().chain(args).filter(|text| !is_small(text)) {
-                wrap(text, price, None);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn is_accumulator(node: &IdedExpr) -> bool {
-    matches!(&node.expr, Expr::Ident(name) if name.starts_with('@'))
-}
-
-/// Whether a value is small whatever the data is: a literal, a number, or something of the actor or the instance.
-fn is_small(node: &IdedExpr) -> bool {
+pub(super) fn literal_text(node: &IdedExpr) -> Option<&str> {
     match &node.expr {
-        Expr::Literal(_) => true,
-        Expr::Ident(name) => name == Root::Now.name() || TYPES.contains(&name.as_str()),
-        Expr::Select(select) => match &select.operand.expr {
-            _ if select.test => true,
-            Expr::Ident(name) => name == Root::Actor.name() || name == Root::Instance.name(),
-            _ => false,
-        },
-        Expr::List(list) => list.elements.iter().all(|element| matches!(element.expr, Expr::Literal(_))),
-        Expr::Call(call) => {
-            let name = call.func_name.as_str();
-            let grows = matches!(
-                name,
-                operators::ADD
-                    | operators::CONDITIONAL
-                    | operators::INDEX
-                    | ADD
-                    | COPY
-                    | LENGTH
-                    | MATCH
-                    | RANGE
-                    | SCAN
-                    | WEIGH
-                    | "string"
-                    | "bytes"
-                    | "dyn"
-            );
-            !grows
-        }
-        _ => false,
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
     }
 }
 
-fn wrap(node: &mut IdedExpr, function: &str, extra: Option<Expr>) {
-    let inner = std::mem::take(node);
-    let id = inner.id;
-    let args = std::iter::once(inner).chain(extra.map(|expr| IdedExpr { id, expr })).collect();
-    *node = IdedExpr { id, expr: Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args }) };
+pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
+    /// Bytes of a compiled pattern: definitions stay in memory.
+    const COMPILED_BYTES_MAX: usize = 128 * 1024;
+    RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build()
 }

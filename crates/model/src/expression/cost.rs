@@ -5,11 +5,15 @@
 //! of the functions here and pays *before* it does so. CEL's functions are plain `fn`s without a place for state, so
 //! the purse hangs on the thread; an evaluation never leaves its thread.
 
+use std::any::Any;
 use std::cell::Cell;
 
-use cel::common::types::{CelBytes, CelInt, CelList, CelMap, CelString, DYN_TYPE, INT_TYPE, Kind};
-use cel::common::value::{CowVal, Val};
+use cel::common::types::{
+    CelBool, CelBytes, CelInt, CelList, CelMap, CelString, DYN_TYPE, INT_TYPE, Kind, STRING_TYPE, Type,
+};
+use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
+use regex::Regex;
 
 use super::values;
 use crate::limits::EXPRESSION_STEPS_MAX;
@@ -27,17 +31,23 @@ pub(super) const WEIGH: &str = "@weigh";
 pub(super) const SCAN: &str = "@scan";
 /// `@length(x)`: `x`, whose size is asked for.
 pub(super) const LENGTH: &str = "@length";
-/// `@match(x)`: `x`, about to be matched by a regular expression.
+/// `@match(text, pattern)`: whether the compiled pattern matches.
 pub(super) const MATCH: &str = "@match";
 
-/// Bytes of text handled in one step: copying and comparing run at gigabytes a second.
-const BYTES_PER_STEP: usize = 256;
+/// Bytes of text read in one step: comparing and counting run at gigabytes a second.
+const BYTES_READ_PER_STEP: usize = 1_024;
 
-/// Bytes that a regular expression passes in one step.
-const MATCH_BYTES_PER_STEP: usize = 16;
+/// Bytes of text written in one step: new memory is touched for them.
+const BYTES_WRITTEN_PER_STEP: usize = 64;
 
-/// Compiling a regular expression, which happens at each match.
-const MATCH_COMPILE_STEPS: u64 = 1_000;
+/// Members of a collection looked at, or made, in one step.
+const MEMBERS_PER_STEP: u64 = 4;
+
+/// Parts of a loop's body evaluated in one step.
+const PARTS_PER_STEP: u64 = 2;
+
+/// Bytes that a regular expression passes in one step: few, since some patterns take much longer than most.
+const MATCH_BYTES_PER_STEP: usize = 8;
 
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
@@ -54,6 +64,12 @@ pub(super) fn begin(parts: u64) -> Result<(), ExecutionError> {
 /// Whether the budget was overrun since [`begin`]. An error alone does not tell: `true || <error>` is true.
 pub(super) fn is_spent() -> bool {
     IS_SPENT.get()
+}
+
+/// Steps taken since [`begin`].
+#[cfg(test)]
+pub(super) fn taken() -> u64 {
+    EXPRESSION_STEPS_MAX - LEFT.get()
 }
 
 /// Takes `steps`, or refuses and leaves nothing, so that every later step is refused too.
@@ -75,14 +91,15 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload(WEIGH, "weigh", vec![DYN_TYPE], weigh)?;
     env.add_overload(LENGTH, "length", vec![DYN_TYPE], length)?;
     env.add_overload(SCAN, "scan", vec![DYN_TYPE], scan)?;
-    env.add_overload(MATCH, "match", vec![DYN_TYPE], matching)
+    env.add_overload(MATCH, "match", vec![STRING_TYPE, DYN_TYPE], matching)
 }
 
 fn range<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let parts = args.pop().and_then(|parts| parts.downcast_ref::<CelInt>().map(|p| p.inner().unsigned_abs()));
     let collection = args.pop().ok_or_else(ExecutionError::missing_argument_or_target)?;
-    let members = collection.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs());
-    charge(members.saturating_mul(parts.unwrap_or(1).saturating_add(2)))?;
+    let members = members(collection.as_ref());
+    // Each round also binds its variable and looks whether to go on.
+    charge(members.saturating_mul(parts.unwrap_or(1).saturating_add(2)) / PARTS_PER_STEP)?;
     // Members that CEL made are copied as a whole into the loop's variable; those of JSON only stand for it.
     match collection.as_ref().get_type().kind() {
         Kind::List => {
@@ -115,8 +132,11 @@ fn add<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executio
     let (Some(right), Some(left)) = (args.pop(), args.pop()) else {
         return Err(ExecutionError::missing_argument_or_target());
     };
-    let whole = |value: &CowVal<'b, 'v>| weight(value.as_ref());
-    charge(whole(&left).saturating_add(whole(&right)))?;
+    let written = |value: &CowVal<'b, 'v>| match value.downcast_ref::<CelString>() {
+        Some(text) => (text.inner().len() / BYTES_WRITTEN_PER_STEP) as u64,
+        None => weight_by(value.as_ref(), copy_weight),
+    };
+    charge(written(&left).saturating_add(written(&right)))?;
     let Some(adder) = left.as_adder() else {
         let types = [&left, &right].map(|value| value.get_type().name().to_owned());
         return Err(ExecutionError::no_such_overload("_+_", types.to_vec()));
@@ -134,8 +154,8 @@ fn weigh<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionE
 
 fn scan<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     pay_for(args, |value| match value.get_type().kind() {
-        Kind::List => value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs()),
-        Kind::Map => 1,
+        Kind::List => members(value) / MEMBERS_PER_STEP,
+        Kind::Map => 0,
         _ => weight(value),
     })
 }
@@ -148,11 +168,40 @@ fn length<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Execution
 }
 
 fn matching<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    pay_for(args, |value| {
-        let bytes = value.downcast_ref::<CelString>().map_or(0, |text| text.inner().len());
-        MATCH_COMPILE_STEPS + (bytes / MATCH_BYTES_PER_STEP) as u64
-    })
+    let (text, pattern) = match args.as_slice() {
+        [text, pattern] => (text.downcast_ref::<CelString>(), pattern.downcast_ref::<Pattern>()),
+        _ => (None, None),
+    };
+    let (Some(text), Some(Pattern(pattern))) = (text, pattern) else {
+        return Err(ExecutionError::missing_argument_or_target());
+    };
+    charge((text.inner().len() / MATCH_BYTES_PER_STEP) as u64)?;
+    Ok(CowVal::owned(CelBool::from(pattern.is_match(text.inner()))))
 }
+
+/// A compiled regular expression as a value; no expression can get hold of it.
+#[derive(Debug)]
+pub(super) struct Pattern(pub(super) Regex);
+
+impl Val for Pattern {
+    fn get_type(&self) -> &Type {
+        &DYN_TYPE
+    }
+
+    fn cel_type() -> &'static Type {
+        &DYN_TYPE
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
+        Box::new(Self(self.0.clone()))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl StaticVal for Pattern {}
 
 fn pay_for<'b, 'v>(
     mut args: Vec<CowVal<'b, 'v>>,
@@ -163,30 +212,48 @@ fn pay_for<'b, 'v>(
     Ok(value)
 }
 
-/// Steps that copying `value` takes.
-fn copy_weight(value: &dyn Val) -> u64 {
-    if values::is_json(value) { 0 } else { weight_by(value, copy_weight) }
+fn members(value: &dyn Val) -> u64 {
+    value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs())
 }
 
-/// Steps that handling the whole of `value` takes: its members and their texts, all the way down.
+/// Steps that making one level of `members` takes.
+pub(super) fn charge_for_members(members: usize) -> Result<(), ExecutionError> {
+    charge(1 + members as u64 / MEMBERS_PER_STEP)
+}
+
+/// Steps that copying `value` takes. What stands for JSON is not copied; nor is a text that lies in it.
+fn copy_weight(value: &dyn Val) -> u64 {
+    if values::is_json(value) {
+        return 1;
+    }
+    match value.downcast_ref::<CelString>() {
+        Some(text) if text.as_borrowed().is_some() => 1,
+        Some(text) => (text.inner().len() / BYTES_WRITTEN_PER_STEP) as u64,
+        None => weight_by(value, copy_weight),
+    }
+}
+
+/// Steps that reading the whole of `value` takes: its members and their texts, all the way down.
 fn weight(value: &dyn Val) -> u64 {
-    weight_by(value, weight)
+    match value.downcast_ref::<CelString>() {
+        Some(text) => (text.inner().len() / BYTES_READ_PER_STEP) as u64,
+        None => weight_by(value, weight),
+    }
 }
 
 fn weight_by(value: &dyn Val, of_member: fn(&dyn Val) -> u64) -> u64 {
-    match value.get_type().kind() {
-        Kind::String => value.downcast_ref::<CelString>().map_or(0, |text| text.inner().len() / BYTES_PER_STEP) as u64,
-        Kind::Bytes => value.downcast_ref::<CelBytes>().map_or(0, |bytes| bytes.inner().len() / BYTES_PER_STEP) as u64,
-        Kind::List | Kind::Map => {
-            let members = value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs());
-            // Looking costs too, and past the budget there is nothing more to learn.
-            if members > LEFT.get() {
-                return members;
-            }
-            members.saturating_add(weight_of_members(value, of_member))
-        }
+    let own = match value.get_type().kind() {
+        Kind::List => 1 + members(value) / MEMBERS_PER_STEP,
+        // A map hashes each of its keys.
+        Kind::Map => 2 + members(value),
+        Kind::Bytes => value.downcast_ref::<CelBytes>().map_or(0, |b| b.inner().len() / BYTES_WRITTEN_PER_STEP) as u64,
         _ => 0,
+    };
+    // Looking costs too, and past the budget there is nothing more to learn.
+    if own == 0 || own > LEFT.get() {
+        return own;
     }
+    own.saturating_add(weight_of_members(value, of_member))
 }
 
 fn weight_of_members(value: &dyn Val, of_member: fn(&dyn Val) -> u64) -> u64 {

@@ -1,11 +1,14 @@
 //! Guards and assigns: CEL (<https://cel.dev>) with a bounded cost.
 //!
-//! A text is bounded before it is parsed ([`bounds`]), checked and rewritten once it is ([`analysis`]), and pays for
-//! its steps when it is evaluated ([`cost`]) on values that only stand for the data ([`values`]).
+//! A text is bounded before it is parsed ([`bounds`]), checked ([`analysis`]) and rewritten ([`pricing`]) once it is,
+//! and pays for its steps when it is evaluated ([`cost`]) on values that only stand for the data ([`values`]).
 
 mod analysis;
 mod bounds;
 mod cost;
+mod pricing;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::any::Any;
@@ -19,17 +22,22 @@ use cel::common::types::{CelInt, CelList, CelMap, CelMapKey, CelString, CelTimes
 use cel::common::value::Val;
 use cel::parser::PrattParser;
 use cel::{Context, Env, ExecutionError, ParseErrors, Value};
+use regex::Regex;
 
 use crate::limits::EXPRESSION_STEPS_MAX;
 use crate::{Actor, Data, Instance, Timestamp};
-use analysis::Use;
+use analysis::{Analysis, Use};
 
 /// A compiled expression.
 pub(crate) struct Expression {
     text: String,
     tree: IdedExpr,
     uses: Vec<Use>,
+    /// By the name that the tree knows them by.
+    patterns: Vec<(String, Regex)>,
     parts: u64,
+    /// The whole expression, where it only names a part of the data or of the event: needs no evaluation.
+    path: Option<(Root, Vec<String>)>,
 }
 
 /// What is wrong in an expression's text.
@@ -91,7 +99,10 @@ impl Expression {
             .map_err(|panic| vec![Fault::new(0, format!("the parser failed: {panic}"), "write it another way")])?
             .map_err(|errors| syntax_faults(text, &errors))?;
         let analysis = analysis::analyse(text, &mut tree)?;
-        Ok(Self { text: text.to_owned(), tree, uses: analysis.uses, parts: analysis.parts })
+        let Analysis { uses, patterns, parts } = analysis;
+        let patterns = patterns.into_iter().enumerate().map(|(n, regex)| (pricing::pattern_name(n), regex)).collect();
+        let path = analysis::path(&tree);
+        Ok(Self { text: text.to_owned(), tree, uses, patterns, parts, path })
     }
 
     /// The expression as it was written.
@@ -115,11 +126,17 @@ impl Expression {
     /// # Errors
     /// Why there is none.
     pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<serde_json::Value, String> {
+        if let Some((root, path)) = &self.path {
+            return root.part(scope, path);
+        }
         let result = guarded(|| {
             cost::begin(self.parts).map_err(|error| describe(&error))?;
             let mut context = Context::with_env(Arc::clone(&ENV));
             for used in &self.uses {
                 context.add_variable_as_val(used.root.name(), used.root.value(scope, used.fields.as_deref()));
+            }
+            for (name, pattern) in &self.patterns {
+                context.add_variable_as_val(name, Box::new(cost::Pattern(pattern.clone())));
             }
             let value = Value::resolve_val(&self.tree, &context).map_err(|error| describe(&error))?;
             values::to_json(value.as_ref())
@@ -152,6 +169,23 @@ impl Root {
             Self::Instance => Some(&["id", "state", "version", "started_by", "started_at"]),
             Self::Now => Some(&[]),
         }
+    }
+
+    /// A copy of what `path` leads to.
+    fn part(self, scope: &Scope<'_>, path: &[String]) -> Result<serde_json::Value, String> {
+        let fields = if self == Self::Data { scope.data } else { scope.event };
+        let Some((first, rest)) = path.split_first() else {
+            fields.values().try_for_each(values::check_integers)?;
+            return Ok(serde_json::Value::Object(fields.clone()));
+        };
+        let missing = |name: &String| describe(&ExecutionError::no_such_key(name));
+        let mut found = fields.get(first).ok_or_else(|| missing(first))?;
+        for name in rest {
+            let fields = found.as_object().ok_or_else(|| format!("{} has no field {name:?}", kind(found)))?;
+            found = fields.get(name).ok_or_else(|| missing(name))?;
+        }
+        values::check_integers(found)?;
+        Ok(found.clone())
     }
 
     /// The variable, or as much of it as is read.
@@ -228,6 +262,8 @@ fn syntax_faults(text: &str, errors: &ParseErrors) -> Vec<Fault> {
         "or" | "OR" => "write `||`",
         "not" | "NOT" => "write `!`",
         _ if rest.starts_with('=') && !rest.starts_with("==") => "write `==` to compare",
+        _ if message.contains("has() macro") => "write `has(data.field)`",
+        _ if message.contains("simple name") => "write the loop's variable first, for example `list.all(x, x > 0)`",
         _ if message.contains("string literal") => "close the text with the quote that opened it",
         _ if rest.is_empty() => "something is missing at the end of the expression",
         _ => "write CEL, for example `event.quantity > 0 && data.on_hand >= event.quantity`",
@@ -267,6 +303,7 @@ fn shorten(mut text: String) -> String {
     text
 }
 
+/// What a JSON value is, for messages.
 fn kind(value: &serde_json::Value) -> &'static str {
     match value {
         serde_json::Value::Null => "null",

@@ -16,9 +16,7 @@ use serde_json::{Number, Value};
 
 use super::cost;
 use crate::Data;
-
-/// Depth to which a result is made into JSON: that of `serde_json`'s own reader, so that what is stored can be read.
-const RESULT_DEPTH_MAX: usize = 100;
+use crate::limits::DATA_DEPTH_MAX;
 
 /// The types of values that stand for JSON: CEL's own, told from them by address.
 static JSON_LIST: Type = LIST_TYPE;
@@ -63,7 +61,7 @@ pub(super) struct JsonMap<'v> {
 impl<'v> JsonList<'v> {
     /// One level of members. Past the budget it is empty: the evaluation is refused then, whatever it yields.
     fn members(&self) -> &CelList<'v> {
-        self.members.get_or_init(|| match cost::charge(self.items.len() as u64) {
+        self.members.get_or_init(|| match cost::charge_for_members(self.items.len()) {
             Ok(()) => CelList::from(self.items.iter().map(to_cel).collect::<Vec<_>>()),
             Err(_) => CelList::default(),
         })
@@ -77,7 +75,7 @@ impl<'v> JsonMap<'v> {
 
     /// One level of members, as for lists.
     fn members(&self) -> &CelMap<'v> {
-        self.members.get_or_init(|| match cost::charge(self.fields.len() as u64) {
+        self.members.get_or_init(|| match cost::charge_for_members(self.fields.len()) {
             Ok(()) => {
                 let member =
                     |(name, value): (&'v String, &'v Value)| (CelMapKey::String(name.as_str().into()), to_cel(value));
@@ -310,7 +308,7 @@ fn size(len: usize) -> CelInt {
 /// # Errors
 /// What it is that JSON, or an i64, cannot hold.
 pub(super) fn to_json(value: &dyn Val) -> Result<Value, String> {
-    to_json_within(value, RESULT_DEPTH_MAX)
+    to_json_within(value, DATA_DEPTH_MAX)
 }
 
 fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
@@ -322,7 +320,7 @@ fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
         Kind::Int => value.downcast_ref::<CelInt>().map(|i| Value::from(*i.inner())).ok_or_else(other),
         Kind::UInt => {
             let number = *value.downcast_ref::<CelUInt>().ok_or_else(other)?.inner();
-            i64::try_from(number).map(Value::from).map_err(|_| format!("{number} is past the largest i64"))
+            i64::try_from(number).map(Value::from).map_err(|_| past_i64(number))
         }
         Kind::Double => {
             let number = *value.downcast_ref::<CelDouble>().ok_or_else(other)?.inner();
@@ -333,10 +331,12 @@ fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
         Kind::Duration => value.downcast_ref::<CelDuration>().map(duration).ok_or_else(other),
         Kind::List => {
             let list = value.downcast_ref::<CelList>().ok_or_else(other)?;
+            pay_for(list.inner().len())?;
             list.inner().iter().map(|item| to_json_within(item.as_ref(), depth)).collect()
         }
         Kind::Map => {
             let map = value.downcast_ref::<CelMap>().ok_or_else(other)?;
+            pay_for(map.inner().len())?;
             // Sorted, so that the same decision is the same text whatever order the map has.
             let mut entries: Vec<_> = map.inner().iter().collect();
             entries.sort_unstable_by(|a, b| a.0.cmp(b.0));
@@ -352,6 +352,24 @@ fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
         _ if value.downcast_ref::<CelBytes>().is_some() => Err("bytes cannot be kept as data".to_owned()),
         _ => Err(other()),
     }
+}
+
+fn pay_for(members: usize) -> Result<(), String> {
+    cost::charge_for_members(members).map_err(|_| "cost".to_owned())
+}
+
+/// Refuses JSON with an integer past the largest i64, as [`to_json`] does.
+pub(super) fn check_integers(json: &Value) -> Result<(), String> {
+    match json {
+        Value::Number(number) if number.is_u64() && !number.is_i64() => Err(past_i64(number)),
+        Value::Array(items) => items.iter().try_for_each(check_integers),
+        Value::Object(fields) => fields.values().try_for_each(check_integers),
+        _ => Ok(()),
+    }
+}
+
+fn past_i64(number: impl std::fmt::Display) -> String {
+    format!("{number} is past the largest i64")
 }
 
 fn timestamp(value: &CelTimestamp) -> Value {
