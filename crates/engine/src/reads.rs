@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Refusal, WorkflowName};
-use lockkeeper_store::limits::PAGE_MAX;
+use lockkeeper_store::limits::{EVENT_BYTES_MAX, PAGE_BYTES_MAX, PAGE_MAX};
 use lockkeeper_store::{ListOrder, ListQuery, Record};
 
 use crate::codec;
@@ -181,7 +181,9 @@ impl Engine {
                 return Err(self.missing(key).await);
             }
         }
-        let more = events.len() == asked;
+        // A page that the store cut by its bytes has more too; one that may have been cut says so.
+        let bytes: usize = events.iter().map(|event| event.body.len()).sum();
+        let more = events.len() == asked || bytes + EVENT_BYTES_MAX > PAGE_BYTES_MAX;
         let mut items = Vec::with_capacity(events.len());
         for event in events.into_iter().take(limit) {
             items.push(HistoryItem { version: event.version, entry: codec::decode_entry(&event.body)? });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{Gate, gate};
-use crate::limits::REQUESTS_MAX;
+use crate::limits::{BODIES_BYTES_MAX, BODY_BYTES_MAX, REQUESTS_MAX};
 use crate::problem::Problem;
 use crate::routes as r;
 
@@ -29,6 +30,8 @@ pub(crate) struct AppState {
     /// Set when the server is to stop: those who only wait for news give up.
     pub(crate) stopping: CancellationToken,
     requests: Arc<Semaphore>,
+    /// Permits are KiB.
+    bodies: Arc<Semaphore>,
 }
 
 #[derive(OpenApi)]
@@ -66,6 +69,7 @@ impl AppState {
             started: Instant::now(),
             stopping,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / KIB)),
         }
     }
 }
@@ -107,13 +111,25 @@ pub(crate) fn router(state: AppState) -> Router {
         .with_state(state)
 }
 
-/// Bounds the requests under way.
+/// Bounds the requests under way, in number and in the bytes of their bodies.
 async fn bound(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    match state.requests.clone().try_acquire_owned() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => {
-            let detail = format!("{REQUESTS_MAX} requests are under way; send it again a little later");
-            Problem::from(Refusal::Busy { detail }).into_response()
-        }
+    let busy = |detail: String| Problem::from(Refusal::Busy { detail }).into_response();
+    let Ok(_request) = state.requests.clone().try_acquire_owned() else {
+        return busy(format!("{REQUESTS_MAX} requests are under way; send it again a little later"));
+    };
+    let kib = u32::try_from(body_bytes(&request).div_ceil(KIB)).unwrap_or(u32::MAX);
+    let Ok(_body) = state.bodies.clone().try_acquire_many_owned(kib) else {
+        return busy("the requests under way fill the memory for bodies; send it again a little later".to_owned());
+    };
+    next.run(request).await
+}
+
+const KIB: usize = 1024;
+
+/// The most that the request's body can come to; a larger one is refused while it is read.
+fn body_bytes(request: &Request) -> usize {
+    match request.body().size_hint().upper() {
+        Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX).min(BODY_BYTES_MAX),
+        None => BODY_BYTES_MAX,
     }
 }

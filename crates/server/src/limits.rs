@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Bytes of a request's body; larger: 413.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes of the bodies of all requests under way: 16,384 requests of a megabyte would be 16 GiB.
+pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
+
 /// How long a client may take to send its body, or its request's head: against those who send a byte a minute.
 pub const REQUEST_READ_MAX: Duration = Duration::from_secs(30);
 

@@ -146,12 +146,14 @@ impl Tokens {
         limit: usize,
         cursor: Option<String>,
     ) -> Result<(Vec<Token>, Option<String>), Refusal> {
+        // Only the order of creation has an index by facet, and every request looks a hash up.
+        let order = if hash.is_some() { ListOrder::Newest } else { ListOrder::Id };
         let query = ListQuery {
             space: SPACE.into(),
             primary: hash,
             secondary: status.map(str::to_owned),
             contains: None,
-            order: ListOrder::Id,
+            order,
             cursor,
             limit,
         };
