@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 
-use super::{place, schema};
+use super::{checkpoint, place, schema};
 use crate::OpenError;
 
 /// How long a statement waits for a lock of another program on the same file. No other lockkeeper can have it; a
@@ -20,9 +20,9 @@ const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// Page cache of one reader, KiB. A commit by the writer empties it, so more would not be kept anyway.
 const READER_CACHE_KIB: i64 = 1024;
 
-/// To what the log is cut when it starts again, bytes. Kept that long because writing over an existing file is cheaper
-/// to sync than growing one.
-const LOG_KEPT_BYTES: i64 = 16 * 1024 * 1024;
+/// To what the log is cut when it starts again, bytes: its ordinary length, because writing over an existing file is
+/// cheaper to sync than growing one.
+const LOG_KEPT_BYTES: i64 = checkpoint::LOG_PAGES_MAX * 4096;
 
 /// Statements kept prepared: more than there are.
 const STATEMENTS_KEPT: usize = 48;
@@ -70,6 +70,21 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Opens the connection that copies the log into the file.
+pub(super) fn open_checkpointer(path: &Path) -> Result<Connection, OpenError> {
+    let failed = |error: Error| open_error(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_WAIT).map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    Ok(connection)
+}
+
+/// No thread could be started for the store at `path`.
+pub(super) fn no_thread(path: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), detail: format!("no thread could be started for it: {error}") }
+}
+
 fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -79,6 +94,7 @@ fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     }
     // FULL: the log is synced in each commit, not only at checkpoints (https://www.sqlite.org/pragma.html#pragma_synchronous).
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.query_row("PRAGMA wal_autocheckpoint = 0", [], |_| Ok(()))?;
     connection.query_row(&format!("PRAGMA journal_size_limit = {LOG_KEPT_BYTES}"), [], |_| Ok(()))?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // What a savepoint may have to take back is kept in memory instead of in a file that is never read again.

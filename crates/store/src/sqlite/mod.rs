@@ -16,11 +16,13 @@
 //! | `queue` | jobs for the writer, and their answers |
 //! | `writer` | the thread: gather, commit, answer |
 //! | `change` | one change set: its checks and its writes |
+//! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
 //! | `readers` | the pool of reading connections |
 //! | `queries`, `list`, `rows` | what is read, and how rows become records |
 
 mod change;
+mod checkpoint;
 mod connection;
 mod failure;
 mod list;

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::checkpoint::Checkpoints;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
 use super::queue::{Answer, Job};
@@ -47,10 +48,9 @@ impl SqliteStore {
         let lock = LockFile::acquire(&settled)?;
         let connection = connection::open_writer(&settled)?;
         let (sender, receiver) = mpsc::channel(options.queue.max(1));
-        let ended = Writer::start(receiver, connection, lock).map_err(|error| OpenError::Unusable {
-            path: path.to_owned(),
-            detail: format!("no thread could be started for it: {error}"),
-        })?;
+        let checkpoints = Checkpoints::start(&settled)?;
+        let ended = Writer::start(receiver, connection, checkpoints, lock)
+            .map_err(|error| connection::no_thread(path, &error))?;
         let readers = Arc::new(Readers::new(settled, options.readers, options.read_wait));
         Ok(Self { given: path.to_owned(), options, queue: Mutex::new(Some(sender)), readers, ended })
     }

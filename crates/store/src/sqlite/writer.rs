@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use tokio::sync::mpsc;
 
 use super::change::{self, Checked};
+use super::checkpoint::Checkpoints;
 use super::failure::{self, Phase};
 use super::lock_file::LockFile;
 use super::queue::{Held, Job, Outcome};
@@ -34,8 +35,9 @@ const PURGE: &str = "DELETE FROM idempotency_keys WHERE (record, key) IN
 pub(super) struct Writer {
     queue: mpsc::Receiver<Job>,
     connection: Connection,
+    checkpoints: Checkpoints,
     // Held until the connection is closed: fields are dropped in this order.
-    _lock: LockFile,
+    lock: LockFile,
 }
 
 impl Writer {
@@ -43,11 +45,12 @@ impl Writer {
     pub(super) fn start(
         queue: mpsc::Receiver<Job>,
         connection: Connection,
+        checkpoints: Checkpoints,
         lock: LockFile,
     ) -> std::io::Result<Arc<Ended>> {
         let ended = Arc::new(Ended::default());
         let notice = Notice(Arc::clone(&ended));
-        let writer = Self { queue, connection, _lock: lock };
+        let writer = Self { queue, connection, checkpoints, lock };
         std::thread::Builder::new().name("store-writer".into()).spawn(move || {
             // Declared first, so dropped last: whoever hears of the end finds the lock free, after a panic too.
             let _notice = notice;
@@ -59,9 +62,15 @@ impl Writer {
     fn run(mut self) {
         while let Some(first) = self.queue.blocking_recv() {
             let jobs = self.gather(first);
-            commit(&self.connection, jobs);
+            if commit(&self.connection, jobs) {
+                self.checkpoints.after_commit(&self.connection);
+            }
         }
-        self.finish();
+        let Self { connection, checkpoints, lock, .. } = self;
+        checkpoints.finish(&connection);
+        // In this order: whoever takes the lock next finds the file closed.
+        drop(connection);
+        drop(lock);
     }
 
     /// Takes what waits, within the bounds of one transaction.
@@ -75,23 +84,15 @@ impl Writer {
         }
         jobs
     }
-
-    /// Leaves a file that needs no log, so that it can be copied and opened quickly.
-    fn finish(self) {
-        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
-            failure::end_if_fatal(&error, Phase::Sync);
-            tracing::warn!(%error, "the store's log could not be emptied on closing; the next start does it");
-        }
-    }
 }
 
-/// Runs jobs in one transaction and answers them.
-fn commit(connection: &Connection, jobs: Vec<Job>) {
+/// Runs jobs in one transaction and answers them; says whether anything was written.
+fn commit(connection: &Connection, jobs: Vec<Job>) -> bool {
     if let Err(error) = run(connection, "BEGIN IMMEDIATE") {
         failure::end_if_fatal(&error, Phase::Statement);
         let reason = error.to_string();
         jobs.into_iter().for_each(|job| job.refuse(&reason));
-        return;
+        return false;
     }
     let mut batch = Batch::default();
     let mut jobs = jobs.into_iter();
@@ -107,13 +108,15 @@ fn commit(connection: &Connection, jobs: Vec<Job>) {
         let reason = batch.fault.take().unwrap_or_else(|| "the transaction was taken back".to_owned());
         jobs.for_each(|job| job.refuse(&reason));
         batch.refuse(&reason);
-    } else if batch.wrote {
-        batch.commit(connection);
-    } else {
-        // Nothing to sync: what was read is what is committed.
-        roll_back(connection);
-        batch.release();
+        return false;
     }
+    if batch.wrote {
+        return batch.commit(connection);
+    }
+    // Nothing to sync: what was read is what is committed.
+    roll_back(connection);
+    batch.release();
+    false
 }
 
 /// The jobs of a transaction that have been performed.
@@ -164,14 +167,18 @@ impl Batch {
         }
     }
 
-    fn commit(mut self, connection: &Connection) {
+    fn commit(mut self, connection: &Connection) -> bool {
         self.held.iter_mut().for_each(|held| held.mark_sent());
         match run(connection, "COMMIT") {
-            Ok(()) => self.release(),
+            Ok(()) => {
+                self.release();
+                true
+            }
             Err(error) => {
                 failure::end_if_fatal(&error, Phase::Sync);
                 roll_back(connection);
                 self.refuse(&error.to_string());
+                false
             }
         }
     }

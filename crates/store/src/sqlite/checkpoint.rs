@@ -1,0 +1,97 @@
+//! Moving what is in the log into the file.
+//!
+//! SQLite's own automatic checkpoints are switched off: they run inside a commit, and they keep their errors to
+//! themselves, a failed sync of the file included (<https://www.sqlite.org/wal.html#automatic_checkpoint>).
+//!
+//! A thread with a connection of its own copies and syncs while the writer goes on (a passive checkpoint disturbs
+//! nobody). The log starts again from its beginning only when a write finds all of it copied, which under load never
+//! happens by chance; so where the log has become long, the writer copies the rest itself, between two commits. That is
+//! little, because the thread has copied nearly everything.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use super::connection;
+use super::failure::{self, Phase};
+
+/// Pages (4 KiB) that wait to be copied when the thread is woken: enough that pages which change often are copied once
+/// for many commits.
+const COPY_PAGES: i64 = 1_000;
+
+/// Pages of the log at which the writer ends it: what a start after a crash has to read, and what is kept on the disk.
+pub(super) const LOG_PAGES_MAX: i64 = 8_192;
+
+/// Wakes the thread; without it, the thread ends.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    // One place: a wake-up that finds another waiting adds nothing.
+    wake: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpoints {
+    /// Starts the thread on a settled path.
+    pub(super) fn start(path: &Path) -> Result<Self, crate::OpenError> {
+        let connection = connection::open_checkpointer(path)?;
+        let (wake, woken) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("store-copy".into())
+            .spawn(move || copy_when_woken(&connection, &woken))
+            .map_err(|error| connection::no_thread(path, &error))?;
+        Ok(Self { wake, thread })
+    }
+
+    /// Looks at the log after a commit, on the writer's connection and thread.
+    pub(super) fn after_commit(&self, writer: &Connection) {
+        let Some(log) = Log::look(writer, "PRAGMA wal_checkpoint(NOOP)") else { return };
+        if log.pages >= LOG_PAGES_MAX {
+            Log::look(writer, "PRAGMA wal_checkpoint(PASSIVE)");
+        } else if log.pages - log.copied >= COPY_PAGES {
+            // Full: it is awake, or about to be.
+            let _ = self.wake.try_send(());
+        }
+    }
+
+    /// Ends the thread and empties the log, so that the file can be copied and opened without it.
+    pub(super) fn finish(self, writer: &Connection) {
+        drop(self.wake);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that copies the store's log had failed");
+        }
+        Log::look(writer, "PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+}
+
+fn copy_when_woken(connection: &Connection, woken: &Receiver<()>) {
+    while woken.recv().is_ok() {
+        Log::look(connection, "PRAGMA wal_checkpoint(PASSIVE)");
+    }
+}
+
+/// The state of the log.
+#[derive(Clone, Copy, Debug)]
+struct Log {
+    pages: i64,
+    copied: i64,
+}
+
+impl Log {
+    /// Runs a checkpoint statement (<https://www.sqlite.org/pragma.html#pragma_wal_checkpoint>). A full disk is
+    /// survived: the log keeps what is in it.
+    fn look(connection: &Connection, pragma: &str) -> Option<Self> {
+        let result = connection.prepare_cached(pragma).and_then(|mut statement| {
+            statement.query_row([], |row| Ok(Self { pages: row.get(1)?, copied: row.get(2)? }))
+        });
+        match result {
+            Ok(log) => Some(log),
+            Err(error) => {
+                failure::end_if_fatal(&error, Phase::Sync);
+                tracing::warn!(%error, "the store's log could not be copied into its file: it is kept and tried again");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What only the embedded store must do: its file, its lock, its process.
+
+mod closing;
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(unix)]
+mod killed;
+mod opening;
+mod process;
+mod tools;
