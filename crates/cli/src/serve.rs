@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
 use lockkeeper_server::{Server, ServerOptions, TlsFiles};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
@@ -56,6 +56,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     start_log(args.log_format);
     let listen = listen_address(&args.listen)?;
     let tls = args.tls_cert.zip(args.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+    // Heard from here on: a service manager may stop what it has just started.
+    let mut signals = StopSignals::listen()?;
     let store = store_url::open(&args.store)?;
     let engine = Engine::new(store.clone(), Options::default());
     let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock) };
@@ -68,14 +70,14 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store = store.describe(), "listening on {}", server.url());
     tokio::select! {
-        signal = stop_signal() => tracing::info!(signal = signal?, "stopping: finishing what was accepted"),
+        signal = signals.next() => tracing::info!(signal, "stopping: finishing what was accepted"),
         error = server.broke() => tracing::error!(%error, "the listener broke: stopping"),
     }
     // Whoever asks twice does not want to wait; what was accepted and not answered is then `unknown` to its sender.
     tokio::select! {
         stopped = server.stop() => stopped.map_err(|error| Failure::failed(format!("the listener broke: {error}")))?,
-        signal = stop_signal() => {
-            tracing::warn!(signal = signal?, "stopping at once");
+        signal = signals.next() => {
+            tracing::warn!(signal, "stopping at once");
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -93,14 +95,25 @@ fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
     })
 }
 
-/// Waits for SIGTERM or SIGINT.
-async fn stop_signal() -> Result<&'static str, Failure> {
-    let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => Ok("SIGTERM"),
-        _ = interrupt.recv() => Ok("SIGINT"),
+/// SIGTERM and SIGINT.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// From now on they no longer end the process.
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one. May be dropped and called again.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
 }
 

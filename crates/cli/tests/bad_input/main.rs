@@ -1,0 +1,47 @@
+//! Bad input: refused where it arrives, by what is wrong with it, in the form of a problem document; or kept exactly.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bodies;
+mod definitions;
+mod expressions;
+mod headers;
+mod ids;
+mod numbers;
+mod pages;
+mod routes;
+mod sizes;
+mod unbuilt;
+mod unknown;
+
+use serde_json::json;
+
+use crate::support::api::Api;
+use crate::support::server::{Server, Store};
+
+/// A little of everything.
+const ITEM: &str = "
+workflow: item
+initial: draft
+states:
+  draft:
+    on:
+      set: {assign: {value: event.value}}
+      add: {assign: {n: data.n + event.n}}
+      submit: {target: review, guard: size(event) >= 0}
+  review: {on: {approve: done, finish: done, reject: draft}}
+  done: {type: final}
+";
+
+/// A server with the workflow `item` and its instance `i`.
+async fn begin() -> (Store, Server, Api) {
+    let store = Store::new();
+    let server = store.serve();
+    let api = server.api();
+    api.put("item", ITEM).await;
+    api.start("item", &json!({ "id": "i" })).await;
+    (store, server, api)
+}

@@ -1,0 +1,100 @@
+//! A server on a store of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::api::Api;
+use super::cli::Cli;
+use super::program::{Ended, Program};
+
+/// Far above what a start takes, even in a busy machine.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// Far above what an end takes, even in a busy machine.
+pub(crate) const END_MAX: Duration = Duration::from_secs(60);
+
+/// The place of a store, gone when dropped.
+pub(crate) struct Store {
+    dir: TempDir,
+}
+
+/// A server that is listening; killed when dropped.
+pub(crate) struct Server {
+    pub(crate) program: Program,
+    url: String,
+    dir: PathBuf,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self { dir: TempDir::new().expect("a folder for the store") }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The database's file.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.dir.path().join("lockkeeper.db")
+    }
+
+    /// For `--store`.
+    pub(crate) fn url(&self) -> String {
+        format!("sqlite://{}", self.file().display())
+    }
+
+    /// Starts a server on it, on a free port.
+    pub(crate) fn serve(&self) -> Server {
+        let mut program = self.start("127.0.0.1:0");
+        let address = address(&program.wait_for("listening on http://", START_MAX));
+        Server { program, url: format!("http://{address}"), dir: self.dir().to_owned() }
+    }
+
+    /// Starts a server that is not expected to listen.
+    pub(crate) fn start(&self, listen: &str) -> Program {
+        Program::start(self.dir(), &["serve", "--listen", listen, "--store", &self.url()])
+    }
+
+    /// The command line without a server.
+    pub(crate) fn cli(&self) -> Cli {
+        Cli::new(self.dir(), "http://127.0.0.1:9")
+    }
+}
+
+/// What stands before the fields of a log line.
+pub(crate) fn address(rest: &str) -> String {
+    rest.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+impl Server {
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `127.0.0.1:port`.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        Api::new(&self.url)
+    }
+
+    pub(crate) fn cli(&self) -> Cli {
+        Cli::new(&self.dir, &self.url)
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.program.kill();
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(mut self) -> Ended {
+        self.program.signal("TERM");
+        self.program.wait(END_MAX)
+    }
+}
