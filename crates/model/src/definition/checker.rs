@@ -10,7 +10,7 @@ use crate::limits::{STATES_MAX, TRANSITIONS_MAX};
 
 /// Checks the draft as a whole; `problems` are those of its parts.
 pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, Vec<Problem>> {
-    let mut findings = Findings { text: "", problems, lost: false };
+    let mut findings = Findings::new("", problems);
     check_sizes(&draft, &mut findings);
     let names: Vec<&str> = draft.states.iter().map(|s| s.name.as_str()).collect();
     let initial = draft.initial.as_ref().and_then(|target| resolve(target, &names, &mut findings));
@@ -53,7 +53,7 @@ type Targets = Vec<Vec<Option<usize>>>;
 
 fn check_sizes(draft: &Draft, findings: &mut Findings<'_>) {
     let states = draft.states.len();
-    let transitions: usize = draft.states.iter().map(|s| s.transitions.len()).sum();
+    let transitions = draft.transitions;
     if states > STATES_MAX {
         let message = format!("there are {states} states; at most {STATES_MAX} are allowed");
         findings.add(draft.states_place, "states", message, "split the workflow into several");

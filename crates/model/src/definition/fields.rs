@@ -51,10 +51,27 @@ pub(super) struct Findings<'t> {
     pub(super) problems: Vec<Problem>,
     /// Whether a state or a way out of one could not be read at all, so that the machine's ways cannot be judged.
     pub(super) lost: bool,
+    /// Transitions read so far.
+    pub(super) transitions: usize,
 }
 
-impl Findings<'_> {
+/// Problems that are told at once: nobody reads more, and finding their places takes time.
+const PROBLEMS_MAX: usize = 100;
+
+impl<'t> Findings<'t> {
+    pub(super) fn new(text: &'t str, problems: Vec<Problem>) -> Self {
+        Self { text, problems, lost: false, transitions: 0 }
+    }
+
+    /// Whether there are so many problems that no more are looked for.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
     pub(super) fn add(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        if self.is_full() {
+            return;
+        }
         self.problems.push(Problem {
             line: place.line,
             column: place.column,
@@ -95,6 +112,8 @@ impl Findings<'_> {
     fn unknown_field(&mut self, field: &Field, path: &str, known: &[&str]) {
         let Field { name, place, .. } = field;
         let path = join(path, name);
+        // It may have been meant as a way on from its state.
+        self.lost = true;
         if NOT_BUILT.contains(&name.as_str()) {
             self.not_built(*place, &path, &format!("`{name}`"), "remove it; it belongs to a later version");
         } else {

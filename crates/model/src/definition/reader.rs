@@ -10,7 +10,7 @@ use crate::definition::suggestion::hint;
 use crate::duration;
 use crate::expression::Expression;
 use crate::instance::Status;
-use crate::limits::QUORUM_MAX;
+use crate::limits::{QUORUM_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
 
 /// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
@@ -29,6 +29,8 @@ pub(super) struct Draft {
     pub(super) states_place: Place,
     /// Whether every state and every way out of one was read.
     pub(super) is_whole: bool,
+    /// Transitions in the text; those past the limit are not read.
+    pub(super) transitions: usize,
 }
 
 /// The name of a state, and where it is written.
@@ -65,7 +67,7 @@ pub(super) struct DraftTransition {
 /// Reads the whole text's node.
 pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
     const KNOWN: &[&str] = &["workflow", "description", "initial", "concurrency", "consistency", "states"];
-    let mut findings = Findings { text, problems: Vec::new(), lost: false };
+    let mut findings = Findings::new(text, Vec::new());
     let mut draft = Draft {
         workflow: None,
         concurrency: Concurrency::default(),
@@ -73,10 +75,12 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
         states: Vec::new(),
         states_place: root.place,
         is_whole: false,
+        transitions: 0,
     };
     let fields = findings.block(root, "", KNOWN);
+    let is_block = matches!(root.value, Value::Map(_) | Value::Null);
     for required in ["workflow", "initial", "states"] {
-        if !fields.iter().any(|f| f.name == required) {
+        if is_block && !fields.iter().any(|f| f.name == required) {
             let message = format!("the field `{required}` is missing");
             findings.add(root.place, "", message, format!("write `{required}` at the top level"));
         }
@@ -96,6 +100,7 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
         }
     }
     draft.is_whole = !findings.lost;
+    draft.transitions = findings.transitions;
     (draft, findings.problems)
 }
 
@@ -234,6 +239,7 @@ impl Findings<'_> {
             }
             None => {}
         }
+        self.lost = true;
         false
     }
 
@@ -310,6 +316,10 @@ impl Findings<'_> {
             roles: Vec::new(),
             is_guarded: false,
         };
+        self.transitions += 1;
+        if self.transitions > TRANSITIONS_MAX || self.is_full() {
+            return self.lose();
+        }
         match &node.value {
             Value::Text(_) => {
                 transition.target = Some(self.target(node, &path)?);

@@ -10,13 +10,13 @@ use super::node::{Field, Node, Place, Value};
 use crate::limits::TRANSITIONS_MAX;
 
 /// Parts of one text, after aliases are followed: room for the largest definition allowed, and no more.
-const NODES_MAX: usize = TRANSITIONS_MAX * 40;
+const NODES_MAX: usize = TRANSITIONS_MAX * 20;
 
 /// Blocks inside one another; a definition needs ten.
 const DEPTH_MAX: usize = 32;
 
-/// Uses of anchors; enough for a guard that is shared by many transitions.
-const ALIASES_MAX: usize = 2_000;
+/// Uses of anchors, and parts that come in by them; enough for a guard that all transitions share.
+const ALIASES_MAX: usize = TRANSITIONS_MAX * 2;
 
 /// Reads YAML text: one document, no field twice, no alias bomb.
 pub(super) fn read(text: &str) -> Result<Node, Vec<Problem>> {
@@ -35,11 +35,12 @@ fn options() -> Options {
             flow_nesting_limit: DEPTH_MAX,
             max_aliases: ALIASES_MAX,
             max_anchors: ALIASES_MAX,
-            max_documents: 1,
+            // One more than is allowed, so that the second is refused as such.
+            max_documents: 2,
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: NODES_MAX,
+            max_total_replayed_events: ALIASES_MAX,
             max_replay_stack_depth: 8,
         },
         // `on` is a field of every state, and `yes` may be an event: only `true` and `false` are booleans.
@@ -48,9 +49,19 @@ fn options() -> Options {
     }
 }
 
-fn syntax_problem(text: &str, error: &Error) -> Problem {
+fn syntax_problem(text: &str, mut error: &Error) -> Problem {
     let place = error.location().map(|l| Place { line: l.line(), column: l.column() }).unwrap_or_default();
-    let message = DefaultMessageFormatter.format_message(error).into_owned();
+    // The place is where the alias stands; the cause is told as what it is.
+    while let Error::AliasError { error: cause, .. } = error {
+        error = cause;
+    }
+    let message = match error {
+        Error::DuplicateMappingKey { key: Some(name), .. } => format!("the field {name:?} is written twice"),
+        Error::MultipleDocuments { .. } => "there is more than one document".to_owned(),
+        Error::Budget { .. } => "too many parts, or nested too deeply".to_owned(),
+        Error::AliasReplayLimitExceeded { .. } => "the aliases stand for too many parts".to_owned(),
+        _ => format!("not YAML: {}", DefaultMessageFormatter.format_message(error)),
+    };
     let line = text.lines().nth(usize::try_from(place.line).unwrap_or_default().saturating_sub(1)).unwrap_or_default();
     let remedy = match error {
         Error::DuplicateMappingKey { .. } => "keep one of them",
@@ -60,19 +71,14 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
             "write fewer parts, less nested, without aliases of aliases"
         }
         Error::UnknownAnchor { .. } => "define the anchor (`&name`) before its alias (`*name`), or quote the text",
+        _ if message.contains("recursion limit") => "nest less deeply",
         _ if line.trim_start_matches(' ').starts_with('\t') => "indent with spaces: YAML does not allow tabs",
         _ => {
             "check the indentation and the quotes near this place; put a text in quotes if it contains `: ` or ` #`, \
              or begins with one of `{ [ & * ! | > ' \" % @`"
         }
     };
-    Problem {
-        line: place.line,
-        column: place.column,
-        path: String::new(),
-        message: format!("not YAML: {message}"),
-        remedy: remedy.to_owned(),
-    }
+    Problem { line: place.line, column: place.column, path: String::new(), message, remedy: remedy.to_owned() }
 }
 
 /// A value whose parts still carry the parser's spans.

@@ -1,6 +1,6 @@
 //! What is checked once an expression is parsed, and how it is rewritten so that it pays for what it does.
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use regex::{Regex, RegexBuilder};
 

@@ -255,8 +255,13 @@ fn syntax_faults(text: &str, errors: &ParseErrors) -> Vec<Fault> {
     while !text.is_char_boundary(offset) {
         offset -= 1;
     }
-    let message = error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg).replace("<EOF>", "the end");
     let rest = &text[offset..];
+    let message = match error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg) {
+        message if message.contains("input '<EOF>'") || message.contains("input <EOF>") => {
+            "it ends too early".to_owned()
+        }
+        message => message.replace("mismatched input", "unexpected").replace("<EOF>", "the end"),
+    };
     let remedy = match rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default() {
         "and" | "AND" => "write `&&`",
         "or" | "OR" => "write `||`",

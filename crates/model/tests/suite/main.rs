@@ -1,0 +1,10 @@
+//! The model's rules as tables: a definition, a script of commands, and what must come of each.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod approvals;
+mod definitions;
+mod figures;
+mod moves;
+mod properties;
+mod support;
+mod values;
