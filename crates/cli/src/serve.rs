@@ -120,7 +120,8 @@ impl StopSignals {
 /// Log lines go to standard error; `LOCKKEEPER_LOG` chooses which, in the manner of `RUST_LOG`.
 fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("LOCKKEEPER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Whoever reads standard error may go; a line that cannot be written must not end the server.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     // A log that was started before stays in force.
     let _already_started = match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),

@@ -76,7 +76,7 @@ pub enum Refusal {
         roles: Vec<String>,
     },
     /// No such workflow (or no such version of it).
-    #[error("there is no workflow {workflow:?}{}", naming("; known", known))]
+    #[error("there is no workflow {workflow:?}{}", naming("; known:", known))]
     UnknownWorkflow {
         /// What was asked for.
         workflow: String,
@@ -168,7 +168,7 @@ pub enum Refusal {
         detail: String,
     },
     /// No state of the definition has this event (or there is no such target state).
-    #[error("there is no {what} {name:?}{}", naming("; known", known))]
+    #[error("there is no {what} {name:?}{}", naming("; known:", known))]
     UnknownEvent {
         /// `event` or `state`.
         what: &'static str,

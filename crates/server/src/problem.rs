@@ -73,7 +73,7 @@ pub(crate) fn document(refusal: &Refusal) -> Map<String, Value> {
 
 fn base(code: &str, outcome: &str, status: StatusCode, detail: String, retryable: bool) -> Map<String, Value> {
     let mut document = Map::new();
-    document.insert("type".into(), json!(format!("https://lockkeeper.dev/errors/{code}")));
+    document.insert("type".into(), json!(format!("urn:lockkeeper:error:{code}")));
     document.insert("title".into(), json!(outcome.replace('_', " ")));
     document.insert("status".into(), json!(status.as_u16()));
     document.insert("detail".into(), json!(detail));

@@ -56,10 +56,10 @@ fn refusals_say_what_is_in_the_way() {
             "state_mismatch (LK0007): expected state \"resolved\"",
         ),
         (&["send", "ticket/7", "escalate", "--expected-version", "9"], "version_mismatch (LK0008): expected version 9"),
-        (&["send", "ticket/7", "explode"], "unknown_event (LK0019): there is no event \"explode\"; known assign, "),
+        (&["send", "ticket/7", "explode"], "unknown_event (LK0019): there is no event \"explode\"; known: assign, "),
         (
             &["send", "ticket/7", "--to", "nowhere"],
-            "unknown_event (LK0019): there is no state \"nowhere\"; known open, ",
+            "unknown_event (LK0019): there is no state \"nowhere\"; known: open, ",
         ),
         (&["send", "ticket/8", "close"], "unknown_instance (LK0005): workflow \"ticket\" has no instance \"8\""),
     ];

@@ -1,6 +1,11 @@
 //! A store that fails as it is told to, and a workflow to move.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a module of each test file, which uses a part of it"
+)]
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

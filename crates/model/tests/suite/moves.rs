@@ -60,9 +60,9 @@ fn commands_that_are_no_moves_are_told_why() {
         r#"
         ann start -> started v1 open
         ann . -> malformed: name an `event`, or the state to be reached in `to`
-        ann clsoe -> unknown_event: there is no event "clsoe"; known assign, close, drop, escalate, look, note, reject, reopen, restart
-        ann . to=nowhere -> unknown_event: there is no state "nowhere"; known open, working, urgent, closed, dropped
-        ann close to=nowhere -> unknown_event: there is no state "nowhere"; known open, working, urgent, closed, dropped
+        ann clsoe -> unknown_event: there is no event "clsoe"; known: assign, close, drop, escalate, look, note, reject, reopen, restart
+        ann . to=nowhere -> unknown_event: there is no state "nowhere"; known: open, working, urgent, closed, dropped
+        ann close to=nowhere -> unknown_event: there is no state "nowhere"; known: open, working, urgent, closed, dropped
         ann drop -> state_mismatch: not possible in state "open"; it is in urgent
         ann reopen -> state_mismatch: not possible in state "open"; it is in working
         ann close to=dropped -> state_mismatch: not possible in state "open"; it is in no state

@@ -146,7 +146,7 @@ fn data_is_bounded_in_size_and_depth() {
     let after = r#"{"blob":"","twice":["",""]}"#.len() + 3 * (most - r#"{"blob":""}"#.len());
     case.run(&format!("ann copy -> {}", too_large("the data after this event", after)));
     let nested = |depth: usize| format!(r#"{{"n":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
-    case.run("ann look data={} -> unknown_event: there is no event \"look\"; known copy, discontinue, keep, put, set, swap, take");
+    case.run("ann look data={} -> unknown_event: there is no event \"look\"; known: copy, discontinue, keep, put, set, swap, take");
     case.run(&format!(
         "ann discontinue data={} -> malformed: event data is nested more than {DATA_DEPTH_MAX} deep",
         nested(DATA_DEPTH_MAX)
