@@ -14,6 +14,9 @@ use crate::instance::{Entered, Instance, Status};
 use crate::outcome::{MismatchReason, SuccessKind};
 use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
 
+/// Names that a refusal lists: a definition may have thousands.
+const NAMED_MAX: usize = 100;
+
 /// One command being judged.
 struct Judged<'a> {
     machine: &'a Machine,
@@ -53,13 +56,17 @@ fn check_names(machine: &Machine, send: &Send) -> Result<(), Refusal> {
         return Err(malformed("name an `event`, or the state to be reached in `to`"));
     }
     if let Some(event) = send.event.as_ref().filter(|event| machine.states_with(event).is_none()) {
-        return Err(Refusal::UnknownEvent { what: "event", name: event.clone(), known: machine.event_names() });
+        return Err(unknown("event", event, machine.event_names()));
     }
     if let Some(to) = send.to.as_ref().filter(|to| machine.find(to).is_none()) {
-        let known = machine.states.iter().map(|state| state.name.clone()).collect();
-        return Err(Refusal::UnknownEvent { what: "state", name: to.clone(), known });
+        return Err(unknown("state", to, machine.states.iter().map(|state| state.name.clone()).collect()));
     }
     Ok(())
+}
+
+fn unknown(what: &'static str, name: &str, mut known: Vec<String>) -> Refusal {
+    known.truncate(NAMED_MAX);
+    Refusal::UnknownEvent { what, name: name.to_owned(), known }
 }
 
 impl<'a> Judged<'a> {
@@ -193,7 +200,8 @@ impl<'a> Judged<'a> {
                     && self.send.to.as_ref().is_none_or(|to| target.unwrap_or(&state.name) == to)
             })
         };
-        let names: Vec<&str> = self.machine.states.iter().filter(leads).map(|state| state.name.as_str()).collect();
+        let states = self.machine.states.iter().filter(leads).take(NAMED_MAX);
+        let names: Vec<&str> = states.map(|state| state.name.as_str()).collect();
         if names.is_empty() { "no state".to_owned() } else { names.join(", ") }
     }
 

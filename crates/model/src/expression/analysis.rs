@@ -48,8 +48,7 @@ const MACROS: &[(&str, &str)] = &[
 ];
 
 /// Names of types, as in `type(x) == string`.
-pub(super) const TYPES: &[&str] =
-    &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
 /// Which fields of a variable an expression reads.
 #[derive(Debug, PartialEq)]

@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use cel::common::types::{
     CelBool, CelBytes, CelInt, CelList, CelMap, CelString, DYN_TYPE, INT_TYPE, Kind, STRING_TYPE, Type,
@@ -29,6 +30,8 @@ pub(super) const COPY: &str = "@copy";
 pub(super) const WEIGH: &str = "@weigh";
 /// `@scan(x)`: `x`, about to be searched for something small.
 pub(super) const SCAN: &str = "@scan";
+/// `@key(x)`: `x`, about to be hashed.
+pub(super) const KEY: &str = "@key";
 /// `@length(x)`: `x`, whose size is asked for.
 pub(super) const LENGTH: &str = "@length";
 /// `@match(text, pattern)`: whether the compiled pattern matches.
@@ -89,6 +92,7 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload(ADD, "add", vec![DYN_TYPE, DYN_TYPE], add)?;
     env.add_overload(COPY, "copy", vec![DYN_TYPE], copy)?;
     env.add_overload(WEIGH, "weigh", vec![DYN_TYPE], weigh)?;
+    env.add_overload(KEY, "key", vec![DYN_TYPE], key)?;
     env.add_overload(LENGTH, "length", vec![DYN_TYPE], length)?;
     env.add_overload(SCAN, "scan", vec![DYN_TYPE], scan)?;
     env.add_overload(MATCH, "match", vec![STRING_TYPE, DYN_TYPE], matching)
@@ -160,6 +164,13 @@ fn scan<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionEr
     })
 }
 
+fn key<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    pay_for(args, |value| match value.downcast_ref::<CelString>() {
+        Some(text) => (text.inner().len() / BYTES_WRITTEN_PER_STEP) as u64,
+        None => 0,
+    })
+}
+
 fn length<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     pay_for(args, |value| match value.get_type().kind() {
         Kind::List | Kind::Map => 0,
@@ -181,7 +192,7 @@ fn matching<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executi
 
 /// A compiled regular expression as a value; no expression can get hold of it.
 #[derive(Debug)]
-pub(super) struct Pattern(pub(super) Regex);
+pub(super) struct Pattern(pub(super) Arc<Regex>);
 
 impl Val for Pattern {
     fn get_type(&self) -> &Type {
@@ -193,7 +204,7 @@ impl Val for Pattern {
     }
 
     fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(Self(self.0.clone()))
+        Box::new(Self(Arc::clone(&self.0)))
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -216,9 +227,14 @@ fn members(value: &dyn Val) -> u64 {
     value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs())
 }
 
-/// Steps that making one level of `members` takes.
+/// Pays for making so many members.
 pub(super) fn charge_for_members(members: usize) -> Result<(), ExecutionError> {
     charge(1 + members as u64 / MEMBERS_PER_STEP)
+}
+
+/// Pays for writing `bytes` bytes of text.
+pub(super) fn charge_for_text(bytes: usize) -> Result<(), ExecutionError> {
+    charge((bytes / BYTES_WRITTEN_PER_STEP) as u64)
 }
 
 /// Steps that copying `value` takes. What stands for JSON is not copied; nor is a text that lies in it.

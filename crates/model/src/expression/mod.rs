@@ -34,7 +34,7 @@ pub(crate) struct Expression {
     tree: IdedExpr,
     uses: Vec<Use>,
     /// By the name that the tree knows them by.
-    patterns: Vec<(String, Regex)>,
+    patterns: Vec<(String, Arc<Regex>)>,
     parts: u64,
     /// The whole expression, where it only names a part of the data or of the event: needs no evaluation.
     path: Option<(Root, Vec<String>)>,
@@ -100,7 +100,8 @@ impl Expression {
             .map_err(|errors| syntax_faults(text, &errors))?;
         let analysis = analysis::analyse(text, &mut tree)?;
         let Analysis { uses, patterns, parts } = analysis;
-        let patterns = patterns.into_iter().enumerate().map(|(n, regex)| (pricing::pattern_name(n), regex)).collect();
+        let patterns =
+            patterns.into_iter().enumerate().map(|(n, regex)| (pricing::pattern_name(n), Arc::new(regex))).collect();
         let path = analysis::path(&tree);
         Ok(Self { text: text.to_owned(), tree, uses, patterns, parts, path })
     }
@@ -136,7 +137,7 @@ impl Expression {
                 context.add_variable_as_val(used.root.name(), used.root.value(scope, used.fields.as_deref()));
             }
             for (name, pattern) in &self.patterns {
-                context.add_variable_as_val(name, Box::new(cost::Pattern(pattern.clone())));
+                context.add_variable_as_val(name, Box::new(cost::Pattern(Arc::clone(pattern))));
             }
             let value = Value::resolve_val(&self.tree, &context).map_err(|error| describe(&error))?;
             values::to_json(value.as_ref())

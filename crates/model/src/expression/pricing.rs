@@ -4,8 +4,8 @@ use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operat
 use regex::Regex;
 
 use super::Root;
-use super::analysis::{TYPES, compile_pattern, literal_text};
-use super::cost::{ADD, COPY, LENGTH, MATCH, RANGE, SCAN, WEIGH};
+use super::analysis::{compile_pattern, literal_text};
+use super::cost::{ADD, COPY, KEY, LENGTH, MATCH, RANGE, SCAN, WEIGH};
 
 /// The variable that the n-th pattern is bound to; no text can spell it.
 pub(super) fn pattern_name(n: usize) -> String {
@@ -37,7 +37,7 @@ pub(super) fn pay(node: &mut IdedExpr, patterns: &mut Vec<Regex>) -> u64 {
             .iter_mut()
             .map(|entry| match &mut entry.expr {
                 EntryExpr::MapEntry(entry) => {
-                    pay(&mut entry.key, patterns) + pay_for_member(&mut entry.value, patterns)
+                    pay_for_key(&mut entry.key, patterns) + pay_for_member(&mut entry.value, patterns)
                 }
                 EntryExpr::StructField(field) => pay(&mut field.value, patterns),
             })
@@ -61,6 +61,19 @@ fn pay_for_member(member: &mut IdedExpr, patterns: &mut Vec<Regex>) -> u64 {
     parts
 }
 
+fn pay_for_key(key: &mut IdedExpr, patterns: &mut Vec<Regex>) -> u64 {
+    let parts = pay(key, patterns);
+    wrap_key(key);
+    parts
+}
+
+/// A text is hashed as a whole to be a key, and to be looked up as one.
+fn wrap_key(key: &mut IdedExpr) {
+    if !is_small(key) {
+        wrap(key, KEY, None);
+    }
+}
+
 fn pay_for_call(call: &mut CallExpr, patterns: &mut Vec<Regex>) {
     match (call.func_name.as_str(), call.args.as_mut_slice()) {
         (operators::ADD, [left, right]) if may_grow(left, right) => {
@@ -78,10 +91,14 @@ fn pay_for_call(call: &mut CallExpr, patterns: &mut Vec<Regex>) {
             wrap(left, WEIGH, None);
             wrap(right, WEIGH, None);
         }
-        (operators::IN, [left, right]) if !is_small(right) => {
+        (operators::IN, [left, right]) => {
             let price = if is_small(left) { SCAN } else { WEIGH };
-            wrap(right, price, None);
+            if !is_small(right) {
+                wrap(right, price, None);
+            }
+            wrap_key(left);
         }
+        (operators::INDEX, [_, key]) => wrap_key(key),
         ("matches", [.., pattern]) => {
             // That it compiles was checked before.
             patterns.extend(literal_text(pattern).and_then(|text| compile_pattern(text).ok()));
@@ -122,7 +139,7 @@ fn is_accumulator(node: &IdedExpr) -> bool {
 fn is_small(node: &IdedExpr) -> bool {
     match &node.expr {
         Expr::Literal(_) => true,
-        Expr::Ident(name) => name == Root::Now.name() || TYPES.contains(&name.as_str()),
+        Expr::Ident(name) => name == Root::Now.name(),
         Expr::Select(select) => match &select.operand.expr {
             _ if select.test => true,
             Expr::Ident(name) => name == Root::Actor.name() || name == Root::Instance.name(),
@@ -138,6 +155,7 @@ fn is_small(node: &IdedExpr) -> bool {
                     | operators::INDEX
                     | ADD
                     | COPY
+                    | KEY
                     | LENGTH
                     | MATCH
                     | RANGE

@@ -254,8 +254,25 @@ fn what_costs_too_much_is_refused_before_it_is_done() {
     let copies = "data.lines.map(l, data.lines.map(m, m))";
     let compared = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16].all(n, event.text + '' == event.text)";
     let matched = format!("{}.all(n, event.text.matches('^y'))", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]");
+    let numbers = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]";
+    let repeated = format!("{numbers}.map(n, event.text)");
+    let keys = format!("{numbers}.map(n, {{event.text: {numbers}.map(m, {{event.text: m}})}}).size() > 0");
+    let disguised = format!("[event.text]{}", ".map(string, string + string)".repeat(14));
     let hidden = "data.lines.exists(a, data.lines.all(b, b.sku != a.sku)) || true";
-    for text in [squared, &doubled_text, &doubled_list, &doubled_map, &long_sum, copies, compared, &matched, hidden] {
+    for text in [
+        squared,
+        &doubled_text,
+        &doubled_list,
+        &doubled_map,
+        &long_sum,
+        copies,
+        compared,
+        &matched,
+        &repeated,
+        &keys,
+        &disguised,
+        hidden,
+    ] {
         let expression = Expression::compile(text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
         let begun = Instant::now();
         let error = expression.evaluate(&world.scope()).expect_err(text);

@@ -326,17 +326,21 @@ fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
             let number = *value.downcast_ref::<CelDouble>().ok_or_else(other)?.inner();
             Number::from_f64(number).map(Value::Number).ok_or_else(|| format!("{number} is no finite number"))
         }
-        Kind::String => value.downcast_ref::<CelString>().map(|s| Value::from(s.inner())).ok_or_else(other),
+        Kind::String => {
+            let text = value.downcast_ref::<CelString>().ok_or_else(other)?.inner();
+            cost::charge_for_text(text.len()).map_err(|_| over_budget())?;
+            Ok(Value::from(text))
+        }
         Kind::Timestamp => value.downcast_ref::<CelTimestamp>().map(timestamp).ok_or_else(other),
         Kind::Duration => value.downcast_ref::<CelDuration>().map(duration).ok_or_else(other),
         Kind::List => {
             let list = value.downcast_ref::<CelList>().ok_or_else(other)?;
-            pay_for(list.inner().len())?;
+            cost::charge_for_members(list.inner().len()).map_err(|_| over_budget())?;
             list.inner().iter().map(|item| to_json_within(item.as_ref(), depth)).collect()
         }
         Kind::Map => {
             let map = value.downcast_ref::<CelMap>().ok_or_else(other)?;
-            pay_for(map.inner().len())?;
+            cost::charge_for_members(map.inner().len()).map_err(|_| over_budget())?;
             // Sorted, so that the same decision is the same text whatever order the map has.
             let mut entries: Vec<_> = map.inner().iter().collect();
             entries.sort_unstable_by(|a, b| a.0.cmp(b.0));
@@ -354,8 +358,9 @@ fn to_json_within(value: &dyn Val, depth: usize) -> Result<Value, String> {
     }
 }
 
-fn pay_for(members: usize) -> Result<(), String> {
-    cost::charge_for_members(members).map_err(|_| "cost".to_owned())
+/// Never told: an evaluation past its budget is refused as that, whatever it says.
+fn over_budget() -> String {
+    "cost".to_owned()
 }
 
 /// Refuses JSON with an integer past the largest i64, as [`to_json`] does.
