@@ -1,7 +1,6 @@
 //! The embedded store: one SQLite file, one process.
 //!
-//! One thread writes. It takes whatever waits in a bounded channel, applies it in one transaction with a savepoint for
-//! each change set, syncs once and then answers everybody: the cost of a sync is shared by those who wait for it.
+//! One thread writes. It takes whatever waits in a bounded channel, applies it in one transaction, syncs once and then answers everybody: the cost of a sync is shared by those who wait for it.
 //! Readers use a few connections of their own and never stand in the writer's way (SQLite's write-ahead log,
 //! <https://www.sqlite.org/wal.html>).
 //!
@@ -13,8 +12,10 @@
 //! | `lock_file` | one process per file |
 //! | `connection` | opening, and every setting of SQLite with its reason |
 //! | `schema` | the tables, as numbered migrations |
-//! | `queue` | jobs for the writer, and their answers |
-//! | `writer` | the thread: gather, commit, answer |
+//! | `queue` | jobs for the writer, and the way back of their answers |
+//! | `requests` | what the writer can be asked to do |
+//! | `writer` | the thread that gathers jobs |
+//! | `transaction` | many jobs in one transaction, each for itself |
 //! | `change` | one change set: its checks and its writes |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
@@ -32,9 +33,11 @@ mod place;
 mod queries;
 mod queue;
 mod readers;
+mod requests;
 mod rows;
 mod schema;
 mod store;
+mod transaction;
 mod writer;
 
 pub use options::SqliteOptions;

@@ -1,140 +1,135 @@
 //! Jobs for the writer, and their answers.
 
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::{AllVerdict, ChangeSet, CommitError, Timestamp, Verdict, verify};
+use crate::CommitError;
 
-/// What the writer is asked to do.
-#[derive(Debug)]
-pub(super) enum Job {
-    /// Commit one set.
-    Set(Box<ChangeSet>, Answer<Verdict>),
-    /// Commit several, all or none.
-    All(Vec<ChangeSet>, Answer<AllVerdict>),
-    /// Forget keys that had expired.
-    Purge { now: Timestamp, limit: usize, answer: Answer<usize> },
-    /// Show that a transaction can be begun.
-    Ping(Answer<()>),
-}
+/// What can be asked of the writer.
+pub(super) trait Request: Send + 'static {
+    /// What is answered.
+    type Answer: Send + 'static;
 
-impl Job {
     /// Bytes that it brings to its transaction.
-    pub(super) fn size(&self) -> usize {
-        match self {
-            Self::Set(set, _) => verify::size(set),
-            Self::All(sets, _) => sets.iter().map(verify::size).sum(),
-            Self::Purge { .. } | Self::Ping(_) => 0,
-        }
-    }
+    fn size(&self) -> usize;
 
-    /// Whether nobody waits for its answer any more. It need not be done then: nothing was promised.
-    pub(super) fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Set(_, answer) => answer.is_abandoned(),
-            Self::All(_, answer) => answer.is_abandoned(),
-            Self::Purge { answer, .. } => answer.is_abandoned(),
-            Self::Ping(answer) => answer.is_abandoned(),
-        }
-    }
-
-    /// Answers that nothing was written.
-    pub(super) fn refuse(self, reason: &str) {
-        match self {
-            Self::Set(_, answer) => answer.refuse(reason),
-            Self::All(_, answer) => answer.refuse(reason),
-            Self::Purge { answer, .. } => answer.refuse(reason),
-            Self::Ping(answer) => answer.refuse(reason),
-        }
-    }
+    /// Does it in the transaction that is open. It may be done twice: the first time is taken back then.
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(Self::Answer, Effect)>;
 }
 
-/// The way back to who waits. Whatever happens to it, an answer is given: if it is dropped, the truth about what is
-/// known.
-#[derive(Debug)]
-pub(super) struct Answer<T> {
-    back: Option<oneshot::Sender<Result<T, CommitError>>>,
+/// What a job did to the open transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It wrote nothing.
+    Nothing,
+    /// It wrote what is to be committed.
+    Wrote,
+    /// It wrote a part of what it should, and that must be taken back.
+    Undo,
+}
+
+/// A request on its way, whatever its kind.
+pub(super) trait Job: Send {
+    /// Bytes that it brings to its transaction.
+    fn size(&self) -> usize;
+    /// Whether nobody waits for its answer any more. It need not be done then: nothing was promised.
+    fn is_abandoned(&self) -> bool;
+    /// Does it, and keeps what it came to until the transaction's fate is known.
+    fn perform(&mut self, connection: &Connection) -> rusqlite::Result<Effect>;
+    /// It could not be done, and has left nothing.
+    fn fail(&mut self, reason: String);
+    /// The commit is about to be sent: from here on only its answer can tell.
+    fn mark_sent(&mut self);
+    /// The transaction's fate is known to be good: tells what the job came to.
+    fn answer(self: Box<Self>);
+    /// The transaction did not take place: nothing was written.
+    fn refuse(self: Box<Self>, reason: &str);
+}
+
+/// A request with the way back to who waits. Whatever happens to it, an answer is given; if it is dropped, the truth
+/// about what is known.
+pub(super) struct Task<R: Request> {
+    request: R,
+    back: Option<oneshot::Sender<Result<R::Answer, CommitError>>>,
+    outcome: Option<Result<R::Answer, String>>,
     sent: bool,
 }
 
-impl<T> Answer<T> {
-    /// An answer, and where it will arrive.
-    pub(super) fn new() -> (Self, oneshot::Receiver<Result<T, CommitError>>) {
+/// Where an answer will arrive.
+pub(super) type Arrival<T> = oneshot::Receiver<Result<T, CommitError>>;
+
+impl<R: Request> Task<R> {
+    /// A task, and where its answer will arrive.
+    pub(super) fn new(request: R) -> (Box<Self>, Arrival<R::Answer>) {
         let (back, arrival) = oneshot::channel();
-        (Self { back: Some(back), sent: false }, arrival)
+        (Box::new(Self { request, back: Some(back), outcome: None, sent: false }), arrival)
+    }
+
+    fn give(&mut self, answer: Result<R::Answer, CommitError>) {
+        if let Some(back) = self.back.take() {
+            // Whoever has stopped waiting does not need it.
+            let _ = back.send(answer);
+        }
+    }
+}
+
+impl<R: Request> Job for Task<R> {
+    fn size(&self) -> usize {
+        self.request.size()
     }
 
     fn is_abandoned(&self) -> bool {
         self.back.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    fn give(mut self, answer: Result<T, CommitError>) {
-        if let Some(back) = self.back.take() {
-            // Whoever has stopped waiting does not need it.
-            let _ = back.send(answer);
+    fn perform(&mut self, connection: &Connection) -> rusqlite::Result<Effect> {
+        self.outcome = None;
+        let (answer, effect) = self.request.perform(connection)?;
+        self.outcome = Some(Ok(answer));
+        Ok(effect)
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.outcome = Some(Err(reason));
+    }
+
+    fn mark_sent(&mut self) {
+        self.sent = true;
+    }
+
+    fn answer(mut self: Box<Self>) {
+        if let Some(outcome) = self.outcome.take() {
+            self.give(outcome.map_err(CommitError::Unavailable));
         }
     }
 
-    /// Answers that nothing was written.
-    pub(super) fn refuse(self, reason: &str) {
+    fn refuse(mut self: Box<Self>, reason: &str) {
         self.give(Err(CommitError::Unavailable(reason.to_owned())));
     }
 }
 
-impl<T> Drop for Answer<T> {
+impl<R: Request> Drop for Task<R> {
     fn drop(&mut self) {
-        let Some(back) = self.back.take() else { return };
         let reason = "the store's writer has ended".to_owned();
-        let _ = back.send(Err(if self.sent { CommitError::Unknown(reason) } else { CommitError::Unavailable(reason) }));
-    }
-}
-
-/// What a job came to, held back until the transaction's fate is known.
-pub(super) trait Held {
-    /// The commit is about to be sent: from here on only its answer can tell.
-    fn mark_sent(&mut self);
-    /// The transaction's fate is known to be good.
-    fn release(self: Box<Self>);
-    /// The transaction did not take place.
-    fn refuse(self: Box<Self>, reason: &str);
-}
-
-/// An answer with its content.
-pub(super) struct Outcome<T> {
-    /// The way back.
-    pub(super) answer: Answer<T>,
-    /// What is to be said.
-    pub(super) value: T,
-}
-
-impl<T> Held for Outcome<T> {
-    fn mark_sent(&mut self) {
-        self.answer.sent = true;
-    }
-
-    fn release(self: Box<Self>) {
-        let Self { answer, value } = *self;
-        answer.give(Ok(value));
-    }
-
-    fn refuse(self: Box<Self>, reason: &str) {
-        self.answer.refuse(reason);
+        let known = if self.sent { CommitError::Unknown(reason) } else { CommitError::Unavailable(reason) };
+        self.give(Err(known));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sqlite::requests::Ping;
 
     #[test]
-    fn a_dropped_answer_says_what_is_known() {
-        let (answer, mut arrival) = Answer::<()>::new();
-        drop(answer);
+    fn a_dropped_task_says_what_is_known() {
+        let (task, mut arrival) = Task::new(Ping);
+        drop(task);
         assert!(matches!(arrival.try_recv(), Ok(Err(CommitError::Unavailable(_)))));
 
-        let (answer, mut arrival) = Answer::new();
-        let mut outcome = Outcome { answer, value: () };
-        outcome.mark_sent();
-        drop(outcome);
+        let (mut task, mut arrival) = Task::new(Ping);
+        task.mark_sent();
+        drop(task);
         assert!(matches!(arrival.try_recv(), Ok(Err(CommitError::Unknown(_)))));
     }
 }

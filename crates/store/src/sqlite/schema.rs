@@ -18,7 +18,9 @@ pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 /// - `records.record` grows with each new record, so it also orders them by creation, whatever clocks say; each index
 ///   ends with it.
 /// - `records.body` is the last column, so that versions, facets and names are found on the row's first page.
-/// - Rows of `events` lie in the order in which they are read, with their bodies (<https://www.sqlite.org/withoutrowid.html>).
+/// - Events and keys lie in the order in which they came, found by narrow indexes. Were they laid by record, each small
+///   commit would rewrite a page of its own, and the pages beside it whenever one is full: 2.4 pages instead of 0.6 for
+///   one event on each of 100 records.
 /// - The sizes repeat `limits`; `verify` has checked them before.
 const FIRST: &str = "
 CREATE TABLE records (
@@ -38,22 +40,24 @@ CREATE INDEX records_by_primary ON records (space, primary_facet);
 CREATE INDEX records_by_secondary ON records (space, secondary_facet);
 
 CREATE TABLE events (
+    event     INTEGER PRIMARY KEY,
     record    INTEGER NOT NULL,
     version   INTEGER NOT NULL CHECK (version > 0),
     commit_id BLOB    NOT NULL CHECK (length(commit_id) = 16),
-    body      BLOB    NOT NULL CHECK (length(body) <= 1114112),
-    PRIMARY KEY (record, version)
-) STRICT, WITHOUT ROWID;
+    body      BLOB    NOT NULL CHECK (length(body) <= 1114112)
+) STRICT;
+CREATE UNIQUE INDEX events_by_version ON events (record, version);
 
 CREATE TABLE idempotency_keys (
+    entry       INTEGER PRIMARY KEY,
     record      INTEGER NOT NULL,
     key         TEXT    NOT NULL CHECK (octet_length(key) <= 512),
     version     INTEGER NOT NULL CHECK (version > 0),
     expires_ms  INTEGER NOT NULL,
     fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 32),
-    outcome     BLOB    NOT NULL CHECK (length(outcome) <= 1114112),
-    PRIMARY KEY (record, key)
-) STRICT, WITHOUT ROWID;
+    outcome     BLOB    NOT NULL CHECK (length(outcome) <= 1114112)
+) STRICT;
+CREATE UNIQUE INDEX idempotency_keys_by_name ON idempotency_keys (record, key);
 CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms);
 ";
 

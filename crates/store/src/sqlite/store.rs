@@ -14,8 +14,9 @@ use uuid::Uuid;
 use super::checkpoint::Checkpoints;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
-use super::queue::{Answer, Job};
+use super::queue::{Job, Request, Task};
 use super::readers::Readers;
+use super::requests::{CommitAll, CommitOne, Ping, Purge};
 use super::writer::{Ended, Writer};
 use super::{connection, list, place, queries};
 use crate::{
@@ -32,7 +33,7 @@ pub struct SqliteStore {
     given: PathBuf,
     options: SqliteOptions,
     // A std mutex: held to clone or take the sender, never over an await. None: closed.
-    queue: Mutex<Option<mpsc::Sender<Job>>>,
+    queue: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
     readers: Arc<Readers>,
     ended: Arc<Ended>,
 }
@@ -55,12 +56,12 @@ impl SqliteStore {
         Ok(Self { given: path.to_owned(), options, queue: Mutex::new(Some(sender)), readers, ended })
     }
 
-    /// Sends a job to the writer and waits for its answer.
-    async fn submit<T>(&self, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, CommitError> {
+    /// Sends a request to the writer and waits for its answer.
+    async fn submit<R: Request>(&self, request: R) -> Result<R::Answer, CommitError> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(queue) = queue else { return Err(CommitError::Unavailable("the store is closed".to_owned())) };
-        let (answer, arrival) = Answer::new();
-        match queue.send_timeout(job(answer), self.options.queue_wait).await {
+        let (task, arrival) = Task::new(request);
+        match queue.send_timeout(task, self.options.queue_wait).await {
             Ok(()) => {}
             Err(SendTimeoutError::Timeout(_)) => {
                 let reason = format!("its queue was full for {:?}", self.options.queue_wait);
@@ -90,14 +91,14 @@ impl Store for SqliteStore {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());
         }
-        self.submit(|answer| Job::Set(Box::new(set), answer)).await
+        self.submit(CommitOne(set)).await
     }
 
     async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
         if let Err((index, breach)) = verify::all(&sets) {
             return Ok(AllVerdict::Failed { index, verdict: breach.into() });
         }
-        self.submit(|answer| Job::All(sets, answer)).await
+        self.submit(CommitAll(sets)).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
@@ -127,11 +128,11 @@ impl Store for SqliteStore {
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
-        self.submit(|answer| Job::Purge { now, limit, answer }).await
+        self.submit(Purge { now, limit }).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {
-        self.submit(Job::Ping).await
+        self.submit(Ping).await
     }
 
     async fn close(&self) {

@@ -5,6 +5,7 @@ mod closing;
 mod disk;
 #[cfg(unix)]
 mod killed;
+#[cfg(unix)]
 mod opening;
 mod process;
 mod tools;

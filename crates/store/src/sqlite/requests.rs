@@ -1,0 +1,100 @@
+//! What the writer is asked to do.
+
+use rusqlite::{Connection, params};
+
+use super::change::{self, Checked};
+use super::queue::{Effect, Request};
+use crate::limits::PURGE_MAX;
+use crate::{AllVerdict, ChangeSet, Timestamp, Verdict, verify};
+
+const PURGE: &str = "DELETE FROM idempotency_keys WHERE entry IN
+    (SELECT entry FROM idempotency_keys WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)";
+
+/// Commit one set.
+pub(super) struct CommitOne(pub(super) ChangeSet);
+
+/// Commit several sets, all or none.
+pub(super) struct CommitAll(pub(super) Vec<ChangeSet>);
+
+/// Forget keys that had expired.
+pub(super) struct Purge {
+    /// At this time.
+    pub(super) now: Timestamp,
+    /// So many at most.
+    pub(super) limit: usize,
+}
+
+/// Show that a transaction can be begun.
+pub(super) struct Ping;
+
+impl Request for CommitOne {
+    type Answer = Verdict;
+
+    fn size(&self) -> usize {
+        verify::size(&self.0)
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(Verdict, Effect)> {
+        let found = match change::check(connection, &self.0)? {
+            Checked::Passed(found) => found,
+            Checked::Failed(verdict) => return Ok((verdict, Effect::Nothing)),
+        };
+        Ok(match change::write(connection, &self.0, found)? {
+            None => (Verdict::Committed, Effect::Wrote),
+            Some(verdict) => (verdict, Effect::Undo),
+        })
+    }
+}
+
+impl Request for CommitAll {
+    type Answer = AllVerdict;
+
+    fn size(&self) -> usize {
+        self.0.iter().map(verify::size).sum()
+    }
+
+    /// All are checked before any is written, so that a requirement on a record of the same commit means its state
+    /// before.
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(AllVerdict, Effect)> {
+        let mut found = Vec::with_capacity(self.0.len());
+        for (index, set) in self.0.iter().enumerate() {
+            match change::check(connection, set)? {
+                Checked::Passed(record) => found.push(record),
+                Checked::Failed(verdict) => return Ok((AllVerdict::Failed { index, verdict }, Effect::Nothing)),
+            }
+        }
+        for (index, (set, found)) in self.0.iter().zip(found).enumerate() {
+            if let Some(verdict) = change::write(connection, set, found)? {
+                return Ok((AllVerdict::Failed { index, verdict }, Effect::Undo));
+            }
+        }
+        Ok((AllVerdict::Committed, if self.0.is_empty() { Effect::Nothing } else { Effect::Wrote }))
+    }
+}
+
+impl Request for Purge {
+    type Answer = usize;
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(usize, Effect)> {
+        let limit = self.limit.min(PURGE_MAX) as i64;
+        let purged = connection.prepare_cached(PURGE)?.execute(params![self.now.timestamp_millis(), limit])?;
+        Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
+    }
+}
+
+impl Request for Ping {
+    type Answer = ();
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    /// That there is a transaction to do it in is the answer.
+    fn perform(&self, _connection: &Connection) -> rusqlite::Result<((), Effect)> {
+        Ok(((), Effect::Nothing))
+    }
+}
