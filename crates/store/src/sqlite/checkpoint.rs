@@ -7,6 +7,9 @@
 //! nobody). The log starts again from its beginning only when a write finds all of it copied, which under load never
 //! happens by chance; so where the log has become long, the writer copies the rest itself, between two commits. That is
 //! little, because the thread has copied nearly everything.
+//!
+//! Measured with `benches/group_commit.rs` on a disk that syncs in 4 ms, one record, 256 events a set: this way p99
+//! 17 ms and p99.9 73 ms; all of it in the writer, every 1,000 pages: 68 and 101 ms; every 8,192 pages: 14 and 410 ms.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

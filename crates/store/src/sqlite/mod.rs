@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, one process.
 //!
-//! One thread writes. It takes whatever waits in a bounded channel, applies it in one transaction, syncs once and then answers everybody: the cost of a sync is shared by those who wait for it.
-//! Readers use a few connections of their own and never stand in the writer's way (SQLite's write-ahead log,
-//! <https://www.sqlite.org/wal.html>).
+//! One thread writes. It takes whatever waits in a bounded channel, applies it in one transaction, syncs once and then
+//! answers everybody: the cost of a sync is shared by those who wait for it. Readers use a few connections of their own
+//! and never stand in the writer's way (SQLite's write-ahead log, <https://www.sqlite.org/wal.html>).
 //!
 //! | file | what |
 //! |---|---|

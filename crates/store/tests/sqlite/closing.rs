@@ -104,6 +104,24 @@ async fn a_full_queue_refuses_within_its_bound() {
 }
 
 #[tokio::test]
+async fn a_verdict_that_does_not_come_is_unknown_and_can_be_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    let options = SqliteOptions { verdict_wait: Duration::from_millis(100), ..SqliteOptions::default() };
+    let store = SqliteStore::open(&path, options).expect("a store");
+    let other = Connection::open(&path).expect("a connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the write lock");
+    let set = next(&key("a"), 0);
+    assert!(matches!(store.commit(set.clone()).await, Err(CommitError::Unknown(_))));
+    assert_eq!(store.committed(&set.key, set.commit_id).await, Ok(None));
+    drop(other);
+    // It goes on where it stood; whoever gets the next version knows that it is settled.
+    while store.ping().await.is_err() {}
+    assert_eq!(store.committed(&set.key, set.commit_id).await, Ok(Some(1..=1)));
+    assert!(matches!(store.commit(next(&set.key, 0)).await, Ok(Verdict::Lost(Some(_)))));
+}
+
+#[tokio::test]
 async fn a_lock_held_by_another_program_is_waited_for_within_bounds() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");

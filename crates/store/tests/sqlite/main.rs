@@ -5,6 +5,7 @@ mod closing;
 mod disk;
 #[cfg(unix)]
 mod killed;
+mod log;
 #[cfg(unix)]
 mod opening;
 mod process;
