@@ -1,7 +1,7 @@
 //! What a workflow is, and the one judge of its moves.
 //!
 //! This crate is pure: no I/O, no clock, no async runtime. Everything that a decision depends on is an argument of
-//! [`decide`], so HTTP, CLI, batches and every later door obey the same rules.
+//! [`decide()`], so HTTP, CLI, batches and every later door obey the same rules.
 
 pub mod actor;
 pub mod command;

@@ -4,6 +4,7 @@
 mod approvals;
 mod definitions;
 mod figures;
+mod histories;
 mod moves;
 mod properties;
 mod support;

@@ -1,0 +1,82 @@
+//! What `history::check` finds; the torture tests rely on it.
+
+use lockkeeper_model::{Entry, Kind, history};
+use uuid::Uuid;
+
+use crate::support::{Case, actor, at};
+
+fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
+    let is_closing = matches!(kind, Kind::Terminate | Kind::Cancel);
+    Entry {
+        kind,
+        event: matches!(kind, Kind::Move | Kind::Vote).then(|| "go".to_owned()),
+        from: from.map(str::to_owned),
+        to: to.to_owned(),
+        actor: actor("ann"),
+        at: at(0),
+        run: Uuid::from_u128(1),
+        definition_version: 1,
+        key: None,
+        data: lockkeeper_model::Data::new(),
+        reason: is_closing.then(|| "why".to_owned()),
+        approved_by: Vec::new(),
+    }
+}
+
+fn check(entries: &[(i64, Entry)]) -> Result<(), String> {
+    history::check(entries.iter().map(|(version, entry)| (*version, entry)))
+}
+
+#[test]
+fn a_history_as_decided_is_right() {
+    let mut case = Case::new(
+        "{workflow: case, initial: a, states: {a: {on: {go: {target: b, approval: {quorum: 2}}, stay: {}}}, b: {type: final}}}",
+    );
+    case.run(
+        r"
+        ann start -> started v1 a
+        ann stay -> applied v2 a
+        ann go -> pending_approval v3 a, 1/2 ann
+        bob go -> applied v4 b completed, by ann bob
+        ann start -> started v5 a
+        ann cancel -> applied v6 a canceled
+        ann start -> started v7 a
+        ",
+    );
+    assert_eq!(check(&case.history), Ok(()));
+    assert_eq!(check(&case.history[3..]), Ok(()), "older entries may have been purged");
+    assert_eq!(check(&[]), Ok(()));
+    assert!(check(&[case.history[0].clone(), case.history[2].clone()]).is_err(), "a gap");
+    assert!(check(&[case.history[1].clone(), case.history[0].clone()]).is_err(), "backwards");
+    assert!(check(&[case.history[0].clone(), case.history[0].clone()]).is_err(), "twice");
+}
+
+#[test]
+fn what_cannot_follow_is_found() {
+    let start = || entry(Kind::Start, None, "a");
+    let moved = || entry(Kind::Move, Some("a"), "b");
+    let vote = || entry(Kind::Vote, Some("a"), "a");
+    let closed = || entry(Kind::Cancel, Some("a"), "a");
+    let of_run = |run: u128, entry: Entry| Entry { run: Uuid::from_u128(run), ..entry };
+    for (name, entries) in [
+        ("from elsewhere", vec![start(), moved(), moved()]),
+        ("on after its end", vec![start(), closed(), moved()]),
+        ("the same run again", vec![start(), closed(), start()]),
+        ("another run without a start", vec![start(), of_run(2, moved())]),
+        ("a start while votes are open", vec![start(), vote(), of_run(2, start())]),
+        ("a start from somewhere", vec![entry(Kind::Start, Some("a"), "a")]),
+        ("a move from nowhere", vec![entry(Kind::Move, None, "a")]),
+        ("a vote that moves", vec![entry(Kind::Vote, Some("a"), "b")]),
+        ("an end that moves", vec![entry(Kind::Terminate, Some("a"), "b")]),
+        ("an end without a reason", vec![Entry { reason: None, ..closed() }]),
+        ("a move without an event", vec![Entry { event: None, ..moved() }]),
+        ("a voter twice", vec![Entry { approved_by: vec!["x".into(), "y".into(), "x".into()], ..moved() }]),
+    ] {
+        let entries: Vec<_> = (1..).zip(entries).collect();
+        assert!(check(&entries).is_err(), "{name}");
+    }
+    assert_eq!(
+        check(&[(i64::MAX, start()), (i64::MIN, moved())]),
+        Err(format!("version {} follows version {}", i64::MIN, i64::MAX))
+    );
+}
