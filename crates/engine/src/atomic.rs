@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{
-    Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, decide,
+    Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
 use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, RecordKey, Requirement, Verdict};
 use sha2::{Digest, Sha256};
@@ -20,8 +20,9 @@ use crate::codec;
 use crate::combiner::SlotGuard;
 use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner, data_bytes, deadline};
-use crate::limits::{DEADLINE_GRACE, MOVES_MAX};
-use crate::strategy::{NAME, backoff, pause};
+use crate::limits::MOVES_MAX;
+use crate::pending::{Phase, given_up};
+use crate::strategy::{NAME, backoff, pause, took_place};
 
 /// All moves took effect (or had done so already).
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +64,15 @@ enum Attempt {
         index: usize,
         current: i64,
     },
-    /// The commit was sent and not answered.
+    /// Nothing can be said yet: a commit was sent and not answered.
     Unknown,
 }
 
 impl Engine {
     /// Sends commands to several instances, all or nothing. A vote short of its quorum counts as not applied.
     ///
-    /// An idempotency key on the commands must be the same for all, and stands for the whole request.
+    /// An idempotency key on the commands must be the same for all, and stands for the whole request, moves in the same
+    /// order. Dropping the future takes the request back, unless its commit is already under way.
     ///
     /// # Errors
     /// The first move that could not be, and why; nothing was written (unless the refusal is `unknown`).
@@ -85,25 +87,37 @@ impl Engine {
         let permit = self.inner.budget.enter(bytes)?;
         let deadline = deadline(wait);
         let (sender, receiver) = oneshot::channel();
-        let inner = self.inner.clone();
+        let leaving = Leaving(Phase::default());
+        let request = Request {
+            inner: self.inner.clone(),
+            fingerprint: fingerprint(&commands),
+            commands,
+            deadline,
+            phase: leaving.0.clone(),
+            concurrency: Concurrency::default(),
+            open: Vec::new(),
+            tries: 0,
+            fresh: false,
+        };
         // A task of its own: a sender that leaves must not cut a commit in two.
         self.inner.tasks.spawn(async move {
-            let fingerprint = fingerprint(&commands);
-            let concurrency = Concurrency::default();
-            let request = Request { inner, commands, fingerprint, deadline, concurrency, open: Vec::new() };
             let _sender_gone = sender.send(request.run().await);
             drop(permit);
         });
-        // The request keeps its own deadline; this one bounds a store that does not return.
-        match tokio::time::timeout_at(deadline + DEADLINE_GRACE, receiver).await {
+        match tokio::time::timeout_at(deadline, receiver).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) | Err(_) => Err(Refusal::Unknown {
-                detail:
-                    "the node stopped working on it: send it again with the same idempotency key, or read the histories"
-                        .to_owned(),
-            }
-            .into()),
+            Ok(Err(_died)) => Err(given_up(&leaving.0, "the node stopped working on it").into()),
+            Err(_elapsed) => Err(given_up(&leaving.0, "its deadline passed").into()),
         }
+    }
+}
+
+/// The sender's side: gone when it is dropped.
+struct Leaving(Phase);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 
@@ -138,10 +152,15 @@ struct Request {
     commands: Vec<Command>,
     fingerprint: Fingerprint,
     deadline: Instant,
+    phase: Phase,
     /// Attempts before `conflict`, and the first backoff: as the last definition says that judged.
     concurrency: Concurrency,
     /// Commits that were sent and not answered.
     open: Vec<Open>,
+    /// Tries to learn their fate.
+    tries: u32,
+    /// Decide on what the store has, not on what this node remembers: a refusal needs current data.
+    fresh: bool,
 }
 
 /// A commit whose fate is not known: told by its first change set, since all of them stand or fall together.
@@ -156,47 +175,55 @@ impl Request {
     async fn run(mut self) -> Result<AtomicAnswer, AtomicFailure> {
         let mut losses = 0;
         loop {
-            let attempt = match self.take_slots().await {
-                Ok(slots) => {
-                    let attempt = self.attempt().await;
-                    drop(slots);
-                    attempt
-                }
-                Err(refusal) => Err(refusal.into()),
-            };
+            let attempt = self.with_slots().await;
             match attempt {
                 Ok(Attempt::Done(answer)) => return Ok(answer),
                 Err(failure) if self.open.is_empty() => return Err(failure),
                 // While a commit is open, only its own fate or a later commit of the same moves can be the answer.
-                Ok(Attempt::Unknown) | Err(_) => {}
+                Ok(Attempt::Unknown) | Err(_) => {
+                    self.tries += 1;
+                    pause(self.tries).await;
+                }
                 Ok(Attempt::Lost { index, current }) => {
                     losses += 1;
                     if losses >= self.concurrency.attempts && self.open.is_empty() {
                         let refusal = Refusal::Conflict { current, attempts: losses, strategy: NAME.to_owned() };
-                        return Err(AtomicFailure { failed_index: Some(index), refusal });
+                        return Err(failed(index, refusal));
                     }
                     if losses > 1 {
-                        tokio::time::sleep(backoff(self.concurrency.backoff, losses)).await;
+                        let pause = backoff(self.concurrency.backoff, losses);
+                        tokio::time::sleep_until(self.deadline.min(Instant::now() + pause)).await;
                     }
                 }
             }
-            if Instant::now() >= self.deadline {
-                return Err(self.out_of_time());
-            }
-            if !self.open.is_empty() {
-                pause(self.open.len()).await;
+            if Instant::now() >= self.deadline || self.phase.is_abandoned() {
+                // The sender knows by the phase what to make of it; nobody hears this.
+                return Err(given_up(&self.phase, "its deadline passed").into());
             }
         }
     }
 
-    fn out_of_time(&self) -> AtomicFailure {
-        if self.open.is_empty() {
-            let detail = "the deadline passed before the moves were committed; nothing was written".to_owned();
-            return Refusal::Unavailable { detail }.into();
+    /// One attempt, holding every slot; they are free again when it returns.
+    async fn with_slots(&mut self) -> Result<Attempt, AtomicFailure> {
+        let _slots = self.take_slots().await?;
+        if let Some(successes) = self.settle().await? {
+            return Ok(Attempt::Done(AtomicAnswer { successes, replayed: false }));
         }
-        let detail = "the deadline passed while the commit was under way: send the request again with the same \
-                      idempotency key, or read the histories";
-        Refusal::Unknown { detail: detail.to_owned() }.into()
+        match self.attempt().await {
+            // A refusal stands only on current data, and only if the request had not taken effect before.
+            Err(_) if !self.fresh => {
+                self.fresh = true;
+                match self.replayed().await? {
+                    Some(answer) => Ok(Attempt::Done(answer)),
+                    None => self.attempt().await,
+                }
+            }
+            Err(failure) => match self.replayed().await? {
+                Some(answer) => Ok(Attempt::Done(answer)),
+                None => Err(failure),
+            },
+            other => other,
+        }
     }
 
     /// Exclusive use of every instance, in sorted order.
@@ -218,18 +245,17 @@ impl Request {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, AtomicFailure> {
-        if let Some(successes) = self.settle().await? {
-            return Ok(Attempt::Done(AtomicAnswer { successes, replayed: false }));
-        }
-        if let Some(answer) = self.replayed().await? {
-            return Ok(Attempt::Done(answer));
-        }
         let commit_id = Uuid::new_v4();
+        let now = self.inner.clock.now();
         let mut decided = Vec::with_capacity(self.commands.len());
         for index in 0..self.commands.len() {
-            decided.push(self.decide(index, commit_id).await?);
+            decided.push(self.decide(index, commit_id, now).await?);
         }
-        self.commit(decided, commit_id).await
+        if decided.iter().any(|one| self.open.iter().any(|open| open.was_passed_by(&one.requirement))) {
+            // Something came between asking after the open commits and reading: it may be one of them.
+            return Ok(Attempt::Unknown);
+        }
+        self.commit(decided, commit_id, now).await
     }
 
     /// The outcome of an open commit that took place; those that no longer can are dropped.
@@ -238,10 +264,10 @@ impl Request {
         for open in std::mem::take(&mut self.open) {
             // The version first: a commit on an older version that is then not found can never be.
             let current = self.inner.store.confirm(&open.record, &[], self.inner.clock.now()).await;
-            let found = self.inner.store.committed(&open.record, open.commit_id).await;
+            let found = took_place(&*self.inner.store, &open.record, open.expected_version, open.commit_id).await;
             match (current, found) {
-                (_, Ok(Some(_))) => return Ok(Some(open.successes)),
-                (Ok(current), Ok(None)) if current.version > open.expected_version => {}
+                (_, Ok(true)) => return Ok(Some(open.successes)),
+                (Ok(current), Ok(false)) if current.version > open.expected_version => {}
                 _ => still_open.push(open),
             }
         }
@@ -249,54 +275,48 @@ impl Request {
         Ok(None)
     }
 
-    /// The first outcomes, if the request took effect before. Its keys were written together; a move that changed
-    /// nothing kept none.
+    /// The first outcomes, if the request took effect before: its keys were written together, one of them with the
+    /// outcomes of all moves.
     async fn replayed(&self) -> Result<Option<AtomicAnswer>, AtomicFailure> {
-        let mut kept = Vec::with_capacity(self.commands.len());
         for (index, command) in self.commands.iter().enumerate() {
             let Some(key) = &command.idempotency_key else { return Ok(None) };
             let record = codec::instance_record(&command.instance);
             let found = self.inner.store.confirm(&record, std::slice::from_ref(key), self.inner.clock.now()).await;
-            let stored = found.map_err(|error| unavailable(&error))?.keys.into_iter().next();
-            kept.push(match stored {
-                Some(stored) if stored.fingerprint == self.fingerprint => Some(codec::decode_success(&stored.outcome)?),
-                Some(_) => return Err(failed(index, Refusal::KeyReused { key: key.clone() })),
-                None => None,
-            });
+            let Some(stored) = found.map_err(|error| unavailable(&error))?.keys.into_iter().next() else { continue };
+            if stored.fingerprint != self.fingerprint {
+                return Err(failed(index, Refusal::KeyReused { key: key.clone() }));
+            }
+            let successes: Vec<Success> = codec::decode("kept outcomes", &stored.outcome)?;
+            if !successes.is_empty() {
+                return Ok(Some(AtomicAnswer { successes, replayed: true }));
+            }
         }
-        if kept.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let mut successes = Vec::with_capacity(kept.len());
-        for (kept, command) in kept.into_iter().zip(&self.commands) {
-            successes.push(match kept {
-                Some(success) => success,
-                None => standing(&command.instance, &*self.read(&command.instance).await?),
-            });
-        }
-        Ok(Some(AtomicAnswer { successes, replayed: true }))
+        Ok(None)
     }
 
-    /// Always from the primary: a refusal needs current data, and a stale version would only be lost.
-    async fn read(&self, key: &InstanceKey) -> Result<Arc<Instance>, Refusal> {
-        Engine { inner: self.inner.clone() }.instance(key, false).await
+    /// What this node remembers, unless a refusal is in question.
+    async fn snapshot(&self, key: &InstanceKey) -> Result<Arc<Instance>, Refusal> {
+        match self.inner.cache.get(key).filter(|_| !self.fresh) {
+            Some(instance) => Ok(instance),
+            None => Engine { inner: self.inner.clone() }.instance(key, false).await,
+        }
     }
 
-    async fn decide(&mut self, index: usize, commit_id: Uuid) -> Result<Decided, AtomicFailure> {
+    async fn decide(&mut self, index: usize, commit_id: Uuid, now: Timestamp) -> Result<Decided, AtomicFailure> {
         let command = &self.commands[index];
         let key = &command.instance;
-        let instance = self.read(key).await.map_err(|refusal| failed(index, refusal))?;
+        let instance = self.snapshot(key).await.map_err(|refusal| failed(index, refusal))?;
         let definition = self.inner.definitions.version(&key.workflow, instance.definition_version).await;
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
         self.concurrency = definition.concurrency();
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
-        let decision = decide(&definition, Some(&instance), command, self.inner.clock.now());
+        let decision = decide(&definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {
             Decision::Stay(success) if success.outcome == SuccessKind::AlreadyApplied => {
                 Ok(Decided { success, change: None, requirement })
             }
             Decision::Change(change) if change.success.outcome == SuccessKind::Applied => {
-                let set = self.change_set(command, &change, &requirement, commit_id)?;
+                let set = change_set(&change, &requirement, commit_id)?;
                 Ok(Decided { success: change.success, change: Some((set, Arc::new(change.instance))), requirement })
             }
             // A vote short of its quorum, new or repeated.
@@ -304,64 +324,52 @@ impl Request {
         }
     }
 
-    fn change_set(
-        &self,
-        command: &Command,
-        change: &Change,
-        requirement: &Requirement,
+    async fn commit(
+        &mut self,
+        decided: Vec<Decided>,
         commit_id: Uuid,
-    ) -> Result<ChangeSet, Refusal> {
-        let mut keys = Vec::new();
-        if let Some(key) = &command.idempotency_key {
-            keys.push(NewKey {
-                key: key.clone(),
-                fingerprint: self.fingerprint,
-                outcome: codec::encode(&change.success)?,
-                version: change.instance.version,
-                expires_at: change.entry.at + self.inner.options.key_life,
-            });
-        }
-        Ok(ChangeSet {
-            key: requirement.key.clone(),
-            commit_id,
-            expected_version: requirement.version,
-            facets: codec::facets(&change.instance),
-            body: codec::encode(&change.instance)?,
-            events: vec![codec::encode(&change.entry)?],
-            keys,
-            requires: Vec::new(),
-            at: change.entry.at,
-        })
-    }
-
-    async fn commit(&mut self, decided: Vec<Decided>, commit_id: Uuid) -> Result<Attempt, AtomicFailure> {
+        now: Timestamp,
+    ) -> Result<Attempt, AtomicFailure> {
         let successes: Vec<Success> = decided.iter().map(|one| one.success.clone()).collect();
         // Which move each change set belongs to.
         let places: Vec<usize> = (0..decided.len()).filter(|place| decided[*place].change.is_some()).collect();
         let unchanged = decided.iter().filter(|one| one.change.is_none()).map(|one| one.requirement.clone());
         let unchanged: Vec<_> = unchanged.collect();
-        let mut sets = Vec::with_capacity(places.len());
-        let mut instances = Vec::with_capacity(places.len());
-        for (set, instance) in decided.into_iter().filter_map(|one| one.change) {
-            instances.push((instance, set.body.len()));
-            sets.push(set);
+        let changes = decided.into_iter().filter_map(|one| one.change);
+        let (mut sets, instances): (Vec<ChangeSet>, Vec<Arc<Instance>>) = changes.unzip();
+        if sets.is_empty() && !self.open.is_empty() {
+            return Ok(Attempt::Unknown);
         }
+        if sets.is_empty() && !self.fresh {
+            // Nobody changes anything, and no write proves it: decide once more on what the store has.
+            return Err(failed(0, not_applied()));
+        }
+        self.keep_outcomes(&mut sets, &places, &successes, now)?;
         let Some(first) = sets.first_mut() else {
             return Ok(Attempt::Done(AtomicAnswer { successes, replayed: false }));
         };
         first.requires = unchanged;
         let open = Open { record: first.key.clone(), expected_version: first.expected_version, commit_id, successes };
+        if !self.phase.mark_sent() {
+            return Err(given_up(&self.phase, "its sender left").into());
+        }
         match self.inner.store.commit_all(sets).await {
             Ok(AllVerdict::Committed) => {
-                for (place, (instance, bytes)) in places.into_iter().zip(instances) {
+                for (place, instance) in places.into_iter().zip(instances) {
                     let key = &self.commands[place].instance;
-                    self.inner.cache.put(key, instance, bytes);
+                    self.inner.cache.put(key, instance);
                     self.inner.watchers.changed(key);
                 }
                 Ok(Attempt::Done(AtomicAnswer { successes: open.successes, replayed: false }))
             }
-            Ok(AllVerdict::Failed { index, verdict }) => self.failed(places[index], verdict),
-            Err(CommitError::Unavailable(detail)) => Err(Refusal::Unavailable { detail }.into()),
+            Ok(AllVerdict::Failed { index, verdict }) => {
+                self.unmark();
+                self.failed(places.get(index).copied().unwrap_or(0), verdict).await
+            }
+            Err(CommitError::Unavailable(detail)) => {
+                self.unmark();
+                Err(Refusal::Unavailable { detail }.into())
+            }
             Err(CommitError::Unknown(detail)) => {
                 tracing::warn!(%commit_id, detail, "the fate of a commit of several instances is not known");
                 self.forget_all();
@@ -371,16 +379,41 @@ impl Request {
         }
     }
 
-    fn failed(&self, index: usize, verdict: Verdict) -> Result<Attempt, AtomicFailure> {
+    /// The key of each changed instance is taken; the first carries the outcomes of all moves, the others none.
+    fn keep_outcomes(
+        &self,
+        sets: &mut [ChangeSet],
+        places: &[usize],
+        successes: &[Success],
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        for (nth, (set, place)) in sets.iter_mut().zip(places).enumerate() {
+            let Some(key) = &self.commands[*place].idempotency_key else { continue };
+            set.keys.push(NewKey {
+                key: key.clone(),
+                fingerprint: self.fingerprint,
+                outcome: codec::encode(&if nth == 0 { successes } else { &[] })?,
+                version: set.expected_version + 1,
+                expires_at: now + self.inner.options.key_life,
+            });
+        }
+        Ok(())
+    }
+
+    async fn failed(&mut self, index: usize, verdict: Verdict) -> Result<Attempt, AtomicFailure> {
         self.forget_all();
         match verdict {
             Verdict::Lost(record) => Ok(Attempt::Lost { index, current: record.map_or(0, |record| record.version) }),
-            Verdict::Unmet { actual, .. } => Ok(Attempt::Lost { index, current: actual }),
-            // The keys were looked up a moment ago: another request with the same key came between, and the next
-            // attempt finds it.
-            Verdict::KeysTaken(stored) => {
-                Ok(Attempt::Lost { index, current: stored.first().map_or(0, |stored| stored.version) })
+            Verdict::Unmet { requirement, actual } => {
+                let of = |command: &Command| codec::instance_record(&command.instance) == requirement.key;
+                let index = self.commands.iter().position(of).unwrap_or(index);
+                Ok(Attempt::Lost { index, current: actual })
             }
+            Verdict::KeysTaken(_) => match self.replayed().await? {
+                Some(answer) => Ok(Attempt::Done(answer)),
+                // Expired between the two.
+                None => Ok(Attempt::Lost { index, current: 0 }),
+            },
             Verdict::Rejected { reason, .. } => {
                 Err(failed(index, Refusal::Malformed { detail: format!("the store refuses this change: {reason}") }))
             }
@@ -390,9 +423,37 @@ impl Request {
         }
     }
 
+    /// The request may be taken back only while no commit of it is open.
+    fn unmark(&self) {
+        if self.open.is_empty() {
+            self.phase.mark_not_sent();
+        }
+    }
+
     fn forget_all(&self) {
         self.commands.iter().for_each(|command| self.inner.cache.forget(&command.instance));
     }
+}
+
+impl Open {
+    /// Whether the record of this commit has moved on since its fate was asked after.
+    fn was_passed_by(&self, read: &Requirement) -> bool {
+        self.record == read.key && read.version > self.expected_version
+    }
+}
+
+fn change_set(change: &Change, requirement: &Requirement, commit_id: Uuid) -> Result<ChangeSet, Refusal> {
+    Ok(ChangeSet {
+        key: requirement.key.clone(),
+        commit_id,
+        expected_version: requirement.version,
+        facets: codec::facets(&change.instance),
+        body: codec::encode(&change.instance)?,
+        events: vec![codec::encode(&change.entry)?],
+        keys: Vec::new(),
+        requires: Vec::new(),
+        at: change.entry.at,
+    })
 }
 
 fn failed(index: usize, refusal: Refusal) -> AtomicFailure {
@@ -402,17 +463,4 @@ fn failed(index: usize, refusal: Refusal) -> AtomicFailure {
 fn not_applied() -> Refusal {
     let detail = "a vote short of its quorum cannot be part of a request that is all or nothing; nothing was recorded";
     Refusal::NotApplied { detail: detail.to_owned() }
-}
-
-/// `already_applied`, where an instance stands now.
-fn standing(key: &InstanceKey, instance: &Instance) -> Success {
-    Success {
-        outcome: SuccessKind::AlreadyApplied,
-        id: key.id.to_string(),
-        run: instance.run,
-        version: instance.version,
-        state: instance.state.clone(),
-        status: instance.status,
-        approval: None,
-    }
 }

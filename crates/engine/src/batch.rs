@@ -33,16 +33,17 @@ pub(crate) struct Snapshot {
 pub(crate) struct Judges {
     /// The definition that the current run is on.
     pub(crate) current: Option<Arc<Definition>>,
-    /// The newest definition, for starts; or why there is none.
-    pub(crate) newest: Result<Arc<Definition>, Refusal>,
+    /// The newest definition, or why there is none; read where the batch has a start, or there is no current one.
+    pub(crate) newest: Option<Result<Arc<Definition>, Refusal>>,
     /// The answer to whoever means an instance that is not there.
-    pub(crate) missing: Refusal,
+    pub(crate) missing: Option<Refusal>,
 }
 
 impl Judges {
     /// How the instance's commands commit.
     pub(crate) fn concurrency(&self) -> Concurrency {
-        let definition = self.current.as_ref().or(self.newest.as_ref().ok());
+        let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
+        let definition = self.current.as_ref().or(newest);
         definition.map(|definition| definition.concurrency()).unwrap_or_default()
     }
 }
@@ -119,7 +120,10 @@ impl Fold<'_> {
         if let Some((key, fingerprint)) = keyed(pending)
             && let Some((first, success)) = self.by_key.get(key)
         {
-            return replay(key, first == fingerprint, success.clone());
+            return match first == fingerprint {
+                true => Answer { result: Ok(success.clone()), replayed: true },
+                false => Refusal::KeyReused { key: key.clone() }.into(),
+            };
         }
         let result = self.decide(pending);
         Answer { result, replayed: false }
@@ -127,12 +131,13 @@ impl Fold<'_> {
 
     fn decide(&mut self, pending: &Pending) -> Result<Success, Refusal> {
         let starts = matches!(pending.command.action, Action::Start(_));
+        let unread = || Refusal::Unavailable { detail: "a definition was not read; nothing was written".to_owned() };
         let definition = if starts {
-            self.judges.newest.clone()?
+            self.judges.newest.clone().ok_or_else(unread)??
         } else {
             match (&self.current, &self.definition) {
                 (Some(_), Some(definition)) => definition.clone(),
-                _ => return Err(self.judges.missing.clone()),
+                _ => return Err(self.judges.missing.clone().unwrap_or_else(unread)),
             }
         };
         let decision = decide(&definition, self.current.as_deref(), &pending.command, self.clock.now())?;
@@ -188,15 +193,6 @@ impl Fold<'_> {
 
 fn keyed(pending: &Pending) -> Option<(&String, &Fingerprint)> {
     pending.command.idempotency_key.as_ref().zip(pending.fingerprint.as_ref())
-}
-
-/// The answer to a command whose key has been used: the first outcome again, or a refusal if it was another command.
-pub(crate) fn replay(key: &str, same_command: bool, first: Success) -> Answer {
-    if same_command {
-        Answer { result: Ok(first), replayed: true }
-    } else {
-        Answer { result: Err(Refusal::KeyReused { key: key.to_owned() }), replayed: false }
-    }
 }
 
 impl Folded {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use lockkeeper_model::{Instance, InstanceKey};
 use moka::sync::Cache;
 
+use crate::memory;
+
 /// Instances as this node last saw them committed, bounded by bytes.
 pub(crate) struct InstanceCache(Cache<InstanceKey, Cached>);
 
@@ -15,11 +17,8 @@ struct Cached {
     bytes: u32,
 }
 
-/// Bytes that an entry costs beyond its body: the key, the parsed structure, the cache's own bookkeeping.
-const ENTRY_BYTES: usize = 512;
-
-/// How much more a parsed JSON value takes than its text, roughly; measured on objects of short strings and numbers.
-const PARSED_FACTOR: usize = 3;
+/// Bytes that an entry costs beyond its data: the key, the names, the votes, the cache's own bookkeeping.
+const ENTRY_BYTES: usize = 1_024;
 
 impl InstanceCache {
     pub(crate) fn new(bytes_max: u64) -> Self {
@@ -31,9 +30,9 @@ impl InstanceCache {
         self.0.get(key).map(|cached| cached.instance)
     }
 
-    /// Remembers what was committed. `body_bytes` is the size of the record's body.
-    pub(crate) fn put(&self, key: &InstanceKey, instance: Arc<Instance>, body_bytes: usize) {
-        let bytes = u32::try_from(body_bytes * PARSED_FACTOR + ENTRY_BYTES).unwrap_or(u32::MAX);
+    /// Remembers what was committed.
+    pub(crate) fn put(&self, key: &InstanceKey, instance: Arc<Instance>) {
+        let bytes = u32::try_from(memory::of_data(&instance.data) + ENTRY_BYTES).unwrap_or(u32::MAX);
         self.0.insert(key.clone(), Cached { instance, bytes });
     }
 

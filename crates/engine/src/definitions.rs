@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::codec;
-use crate::limits::{DEFINITIONS_MAX, KNOWN_NAMES_MAX, PUT_ATTEMPTS_MAX};
+use crate::limits::{DEFINITIONS_BYTES_MAX, KNOWN_NAMES_MAX, NEWEST_REMEMBERED, PUT_ATTEMPTS_MAX};
 
 /// A definition as it was put.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,13 +42,16 @@ pub struct PutDefinition {
 /// The definitions of a node.
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
-    compiled: Cache<(WorkflowName, i64), Arc<Definition>>,
+    /// With the size of the text, to which the compiled form is proportional.
+    compiled: Cache<(WorkflowName, i64), (Arc<Definition>, u32)>,
     newest: Cache<WorkflowName, i64>,
 }
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, compiled: Cache::new(DEFINITIONS_MAX), newest: Cache::new(DEFINITIONS_MAX) }
+        let weigh = |_: &(WorkflowName, i64), (_, bytes): &(Arc<Definition>, u32)| *bytes;
+        let compiled = Cache::builder().max_capacity(DEFINITIONS_BYTES_MAX).weigher(weigh).build();
+        Self { store, compiled, newest: Cache::new(NEWEST_REMEMBERED) }
     }
 
     /// Checks and keeps a definition; the same text as the newest version's is that version.
@@ -58,16 +61,11 @@ impl Definitions {
         put: DefinitionText,
         clock: &dyn Clock,
     ) -> Result<PutDefinition, Refusal> {
-        let (text, format) = (put.text.clone(), put.format);
-        // Checking a text of a megabyte takes long enough to be kept off the threads that answer everybody else.
-        let definition = tokio::task::spawn_blocking(move || Definition::read(&text, format))
-            .await
-            .map_err(|error| Refusal::Unavailable { detail: format!("checking the definition failed: {error}") })?
-            .map_err(|problems| Refusal::InvalidDefinition { problems })?;
+        let definition = compile(put.text.clone(), put.format).await?;
         check_name(workflow, &definition)?;
         let warnings = definition.warnings().to_vec();
         let (version, created) = self.keep(workflow, &put, clock).await?;
-        self.compiled.insert((workflow.clone(), version), Arc::new(definition.with_version(version)));
+        self.remember(definition.with_version(version), put.text.len());
         self.newest.insert(workflow.clone(), version);
         Ok(PutDefinition { version, created, warnings })
     }
@@ -143,22 +141,26 @@ impl Definitions {
 
     /// A version that is in memory already.
     pub(crate) fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
-        self.compiled.get(&(workflow.clone(), version))
+        self.compiled.get(&(workflow.clone(), version)).map(|(definition, _)| definition)
     }
 
     /// A compiled version.
     pub(crate) async fn version(&self, workflow: &WorkflowName, version: i64) -> Result<Arc<Definition>, Refusal> {
-        let id = (workflow.clone(), version);
-        if let Some(definition) = self.compiled.get(&id) {
+        if let Some(definition) = self.compiled(workflow, version) {
             return Ok(definition);
         }
         let (_, put) = self.text(workflow, Some(version)).await?;
-        let definition = Definition::read(&put.text, put.format)
-            .map_err(|problems| Refusal::InvalidDefinition { problems })?
-            .with_version(version);
+        let bytes = put.text.len();
+        let definition = compile(put.text, put.format).await?.with_version(version);
+        Ok(self.remember(definition, bytes))
+    }
+
+    fn remember(&self, definition: Definition, bytes: usize) -> Arc<Definition> {
         let definition = Arc::new(definition);
-        self.compiled.insert(id, definition.clone());
-        Ok(definition)
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let id = (definition.workflow().clone(), definition.version());
+        self.compiled.insert(id, (definition.clone(), bytes));
+        definition
     }
 
     /// The newest version as far as this node knows. Whoever commits by it has the store check that it still is.
@@ -193,6 +195,14 @@ impl Definitions {
         };
         Refusal::UnknownWorkflow { workflow, known }
     }
+}
+
+/// Reads and checks a text. One of a megabyte takes long enough to be kept off the threads that answer everybody else.
+async fn compile(text: String, format: Format) -> Result<Definition, Refusal> {
+    tokio::task::spawn_blocking(move || Definition::read(&text, format))
+        .await
+        .map_err(|error| Refusal::Unavailable { detail: format!("checking the definition failed: {error}") })?
+        .map_err(|problems| Refusal::InvalidDefinition { problems })
 }
 
 /// Some ids of a space, for an answer that names what is there. A store that does not answer names nothing.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,9 +16,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::combiner::{Combiner, Driver, Work};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::limits::{
-    BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX,
-    SHUTDOWN_MAX,
+    ACTIVE_KEYS_MAX, BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX,
+    QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
+use crate::memory;
 use crate::pending::{Budget, Pending};
 use crate::strategy::Attempt;
 use crate::watchers::Watchers;
@@ -77,6 +79,7 @@ pub(crate) struct Inner {
     pub(crate) combiner: Arc<Combiner>,
     pub(crate) watchers: Watchers,
     pub(crate) budget: Arc<Budget>,
+    active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
@@ -93,6 +96,7 @@ impl Engine {
             combiner: Arc::new(Combiner::new()),
             watchers: Watchers::default(),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
+            active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
             options,
             tasks: TaskTracker::new(),
@@ -204,7 +208,11 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     let key = driver.key().clone();
     while let Some(work) = driver.next(inner.commands_per_batch(&key)) {
         match work {
-            Work::Batch(batch) => Attempt::new(&inner, &key).run(batch).await,
+            Work::Batch(batch) => {
+                // Never closed, so a permit always comes; those who wait for it have their own deadlines.
+                let _active = inner.active.acquire().await;
+                Attempt::new(&inner, &key).run(batch).await;
+            }
             // The holder is bounded by its own deadline, and its guard is dropped even if it dies.
             Work::Exclusive(until_done) => {
                 let _dropped = until_done.await;
@@ -237,24 +245,13 @@ pub(crate) fn deadline(wait: Option<Duration>) -> Instant {
 /// About how many bytes a command holds while it waits.
 pub(crate) fn data_bytes(command: &Command) -> usize {
     /// The command itself, its channel and its place in the queue.
-    const OVERHEAD_BYTES: usize = 512;
-    let data = match &command.action {
-        Action::Start(start) => &start.data,
-        Action::Send(send) => &send.data,
-        Action::Terminate(close) | Action::Cancel(close) => return OVERHEAD_BYTES + close.reason.len(),
+    const OVERHEAD_BYTES: usize = 1_024;
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let roles: usize = command.actor.roles.iter().map(String::len).sum();
+    let action = match &command.action {
+        Action::Start(start) => memory::of_data(&start.data),
+        Action::Send(send) => text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data),
+        Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
     };
-    OVERHEAD_BYTES + data.iter().map(|(name, value)| name.len() + json_bytes(value)).sum::<usize>()
-}
-
-fn json_bytes(value: &serde_json::Value) -> usize {
-    use serde_json::Value;
-    /// One value of the parsed tree.
-    const VALUE_BYTES: usize = 32;
-    VALUE_BYTES
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(json_bytes).sum(),
-            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_bytes(value)).sum(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
+    OVERHEAD_BYTES + roles + action
 }

@@ -4,7 +4,8 @@
 //! folded in memory ([`batch`]) and committed by one conditional write ([`strategy`]); answers leave after the commit.
 //!
 //! What follows from that: an answer `applied` is on stable storage; a refusal was decided on current data; a batch is
-//! never decided before the outcome of the previous one is known.
+//! not decided before the outcome of the previous one is known (or its senders' deadlines have passed; then on what the
+//! store has).
 
 mod atomic;
 mod batch;
@@ -13,6 +14,7 @@ mod codec;
 mod combiner;
 mod definitions;
 mod engine;
+mod memory;
 mod pending;
 mod reads;
 mod strategy;

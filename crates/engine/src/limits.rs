@@ -5,9 +5,6 @@ use std::time::Duration;
 /// How long a command may take, if its sender asks for no less: after it the sender has given up.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(30);
 
-/// How long past its deadline a request of several instances may take to say so: one step of the store.
-pub const DEADLINE_GRACE: Duration = Duration::from_secs(5);
-
 /// Commands that may wait on one node, over all instances. Full: `busy`.
 pub const QUEUE_COMMANDS_MAX: usize = 65_536;
 
@@ -26,14 +23,21 @@ pub const DECISIONS_PER_TURN: usize = 32;
 /// Bytes of instances kept in memory.
 pub const CACHE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Definition versions kept compiled in memory.
-pub const DEFINITIONS_MAX: u64 = 1_000;
+/// Bytes of the texts of the definition versions kept compiled in memory; the compiled form is some ten times as large.
+pub const DEFINITIONS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Workflows whose newest version is remembered.
+pub const NEWEST_REMEMBERED: u64 = 10_000;
+
+/// Instances that are being decided and committed at once; each holds a parsed instance and the new body. The store
+/// commits some hundreds together.
+pub const ACTIVE_KEYS_MAX: usize = 1_024;
 
 /// Moves of one `transitions` request.
 pub const MOVES_MAX: usize = 100;
 
-/// The longest single backoff, whatever the definition's first one and however many attempts.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// The longest single backoff, however many attempts: as long as the longest first one that a definition may ask for.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// First and longest pause between two tries to learn the fate of a commit whose answer was lost.
 pub const SETTLE_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));

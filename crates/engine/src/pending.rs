@@ -17,6 +17,47 @@ const WAITING: u8 = 0;
 const SENT: u8 = 1;
 const ABANDONED: u8 = 2;
 
+/// What sender and driver agree by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    /// From here on only the store knows the fate. False: the sender has gone, nothing must be sent.
+    pub(crate) fn mark_sent(&self) -> bool {
+        self.step(WAITING, SENT) || self.0.load(Ordering::Acquire) == SENT
+    }
+
+    /// The store has said for certain that the commit did not take place.
+    pub(crate) fn mark_not_sent(&self) {
+        self.step(SENT, WAITING);
+    }
+
+    /// The sender goes. False: a commit is under way.
+    pub(crate) fn abandon(&self) -> bool {
+        self.step(WAITING, ABANDONED) || self.is_abandoned()
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ABANDONED
+    }
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// What is known when a sender stops waiting.
+pub(crate) fn given_up(phase: &Phase, why: &str) -> Refusal {
+    if phase.abandon() {
+        return Refusal::Unavailable { detail: format!("{why} before it was committed; nothing was written") };
+    }
+    Refusal::Unknown {
+        detail: format!(
+            "{why} while the commit was under way: send it again with the same idempotency key, or read the history"
+        ),
+    }
+}
+
 /// The driver's side of a command.
 pub(crate) struct Pending {
     pub(crate) command: Command,
@@ -25,21 +66,21 @@ pub(crate) struct Pending {
     pub(crate) deadline: Instant,
     /// Conditional writes that this command was part of and that were lost.
     pub(crate) losses: u32,
-    phase: Arc<AtomicU8>,
+    phase: Phase,
     answer: oneshot::Sender<Answer>,
     permit: Permit,
 }
 
 /// The sender's side. Dropping it before the commit is sent takes the command back.
 pub(crate) struct Waiter {
-    phase: Arc<AtomicU8>,
+    phase: Phase,
     answer: oneshot::Receiver<Answer>,
 }
 
 impl Pending {
     pub(crate) fn new(command: Command, deadline: Instant, permit: Permit) -> (Self, Waiter) {
         let (sender, receiver) = oneshot::channel();
-        let phase = Arc::new(AtomicU8::new(WAITING));
+        let phase = Phase::default();
         let fingerprint = command.idempotency_key.is_some().then(|| command.fingerprint());
         let waiter = Waiter { phase: phase.clone(), answer: receiver };
         (Self { command, fingerprint, deadline, losses: 0, phase, answer: sender, permit }, waiter)
@@ -50,22 +91,20 @@ impl Pending {
         self.permit.bytes
     }
 
-    /// Whether the sender has gone; nobody will see an answer.
+    /// Whether the sender has gone; nobody will see an answer. One that left while a commit was under way was told
+    /// `unknown`, and counts as gone once that commit is known not to have taken place.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == ABANDONED
+        self.phase.is_abandoned() || self.answer.is_closed()
     }
 
-    /// From here on only the store knows the command's fate. False: the sender has gone, the command must not be sent.
+    /// See [`Phase::mark_sent`].
     pub(crate) fn mark_sent(&self) -> bool {
-        match self.phase.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(phase) => phase == SENT,
-        }
+        self.phase.mark_sent()
     }
 
-    /// The store has said for certain that the commit did not take place.
+    /// See [`Phase::mark_not_sent`].
     pub(crate) fn mark_not_sent(&self) {
-        let _ = self.phase.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
+        self.phase.mark_not_sent();
     }
 
     /// Gives the answer; a sender that has gone does not hear it.
@@ -91,29 +130,13 @@ impl Waiter {
     }
 
     fn give_up(&mut self, why: &str) -> Answer {
-        let refusal = if self.abandon() {
-            Refusal::Unavailable { detail: format!("{why} before the command was committed; nothing was written") }
-        } else {
-            Refusal::Unknown {
-                detail: format!(
-                    "{why} while its commit was under way: send it again with the same idempotency key, or read the history"
-                ),
-            }
-        };
-        Answer { result: Err(refusal), replayed: false }
-    }
-
-    fn abandon(&self) -> bool {
-        match self.phase.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(phase) => phase == ABANDONED,
-        }
+        given_up(&self.phase, why).into()
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.abandon();
+        self.phase.abandon();
     }
 }
 
@@ -148,7 +171,11 @@ impl Budget {
         let permit = Permit { budget: self.clone(), bytes };
         if commands > self.commands_max || total > self.bytes_max {
             return Err(Refusal::Busy {
-                detail: format!("{} commands wait on this node; send it again a little later", commands - 1),
+                detail: format!(
+                    "{} commands with {} bytes wait on this node; send it again a little later",
+                    commands - 1,
+                    total - bytes
+                ),
             });
         }
         Ok(permit)

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{Action, Instance, InstanceKey, Refusal};
-use lockkeeper_store::{ChangeSet, CommitError, ListOrder, Record, StoredKey, Verdict};
+use lockkeeper_store::{CommitError, ListOrder, Record, RecordKey, Store, StoredKey, Verdict};
 use rand::RngExt;
 use tokio::time::Instant;
+use uuid::Uuid;
 
-use crate::batch::{self, Folded, Judges, Member, Snapshot, replay};
+use crate::batch::{self, Folded, Judges, Member, Snapshot};
 use crate::codec;
 use crate::definitions::{known_names, unavailable};
 use crate::engine::{Answer, Inner};
@@ -28,7 +29,8 @@ pub(crate) const NAME: &str = "optimistic";
 
 /// A commit that was sent and not answered, with the answers that it would justify.
 struct Unsettled {
-    set: ChangeSet,
+    commit_id: Uuid,
+    expected_version: i64,
     instance: Option<Arc<Instance>>,
     answers: Vec<Answer>,
 }
@@ -43,6 +45,8 @@ pub(crate) struct Attempt<'a> {
     singly: bool,
     /// As the definition says that judged last.
     concurrency: Concurrency,
+    /// Tries to learn the fate of the open commits.
+    tries: u32,
 }
 
 /// What to do after a step.
@@ -55,7 +59,7 @@ enum Step {
 
 impl<'a> Attempt<'a> {
     pub(crate) fn new(inner: &'a Arc<Inner>, key: &'a InstanceKey) -> Self {
-        Self { inner, key, unsettled: Vec::new(), singly: false, concurrency: Concurrency::default() }
+        Self { inner, key, unsettled: Vec::new(), singly: false, concurrency: Concurrency::default(), tries: 0 }
     }
 
     /// Runs the batch to its end: each command is answered, or queued again for after its backoff.
@@ -64,7 +68,12 @@ impl<'a> Attempt<'a> {
             if self.unsettled.is_empty() {
                 batch.retain(|pending| !pending.is_abandoned());
             } else if batch.iter().all(|pending| pending.deadline <= Instant::now()) {
-                // Their senders have been told `unknown` at their deadline.
+                // Their senders have been told `unknown`. What may still arrive finds the version that it expects, or
+                // it does not; whoever decides next reads the record anew.
+                let commits: Vec<_> = self.unsettled.iter().map(|open| open.commit_id).collect();
+                tracing::warn!(key = %self.key, ?commits, "the fate of these commits was not learnt in time");
+                self.inner.cache.forget(self.key);
+                self.inner.watchers.changed(self.key);
                 return;
             }
             if batch.is_empty() {
@@ -97,6 +106,10 @@ impl<'a> Attempt<'a> {
             Ok(snapshot) => snapshot,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
+        if self.unsettled.iter().any(|open| open.expected_version < snapshot.version) {
+            // Something came between asking after the open commits and reading: it may be one of them.
+            return self.ask_again(batch).await;
+        }
         let judges = match self.judges(&batch, &snapshot).await {
             Ok(judges) => judges,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
@@ -105,7 +118,7 @@ impl<'a> Attempt<'a> {
         let inner = self.inner;
         match batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await {
             Ok(folded) => self.commit(folded, &snapshot).await,
-            Err((batch, refusal)) => refuse_all(batch, &refusal),
+            Err((batch, refusal)) => self.no_snapshot(batch, refusal).await,
         }
     }
 
@@ -129,41 +142,47 @@ impl<'a> Attempt<'a> {
             return Ok(Snapshot { version: 0, instance: None, fresh: true });
         };
         let instance = Arc::new(codec::decode_instance(&record)?);
-        self.inner.cache.put(self.key, instance.clone(), record.body.len());
+        self.inner.cache.put(self.key, instance.clone());
         Ok(Snapshot { version: record.version, instance: Some(instance), fresh: true })
     }
 
+    /// The definitions that the batch needs, and no others.
     async fn judges(&self, batch: &[Pending], snapshot: &Snapshot) -> Result<Judges, Refusal> {
         let definitions = &self.inner.definitions;
         let workflow = &self.key.workflow;
-        let starts = batch.iter().any(|pending| matches!(pending.command.action, Action::Start(_)));
+        let is_start = |pending: &Pending| matches!(pending.command.action, Action::Start(_));
         let current = match &snapshot.instance {
             Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
             None => None,
         };
-        let newest = if starts || current.is_none() {
-            definitions.newest(workflow).await
-        } else {
-            Err(Refusal::Unavailable { detail: "the newest definition was not read".to_owned() })
+        let newest = match batch.iter().any(is_start) || current.is_none() {
+            true => Some(definitions.newest(workflow).await),
+            false => None,
         };
         let missing = match (&current, &newest) {
-            (None, Err(refusal)) => refusal.clone(),
-            (None, Ok(_)) => Refusal::UnknownInstance {
+            (None, Some(Err(refusal))) => Some(refusal.clone()),
+            (None, _) if !batch.iter().all(is_start) => Some(Refusal::UnknownInstance {
                 workflow: workflow.to_string(),
                 id: self.key.id.to_string(),
                 known: known_names(&*self.inner.store, workflow.as_str(), ListOrder::Newest).await,
-            },
-            (Some(_), _) => Refusal::Unavailable { detail: "the instance vanished from its batch".to_owned() },
+            }),
+            _ => None,
         };
         Ok(Judges { current, newest, missing })
     }
 
-    /// Without a snapshot nothing can be decided; but a commit whose fate is open is asked after until the deadline.
-    async fn no_snapshot(&self, batch: Vec<Pending>, refusal: Refusal) -> Step {
+    /// Nothing can be decided or written; but a commit whose fate is open is asked after until the deadline.
+    async fn no_snapshot(&mut self, batch: Vec<Pending>, refusal: Refusal) -> Step {
         if self.unsettled.is_empty() {
             return refuse_all(batch, &refusal);
         }
-        pause(self.unsettled.len()).await;
+        self.ask_again(batch).await
+    }
+
+    /// Goes round again after a pause, to ask after the open commits.
+    async fn ask_again(&mut self, batch: Vec<Pending>) -> Step {
+        self.tries += 1;
+        pause(self.tries).await;
         Step::Again(batch)
     }
 
@@ -184,20 +203,24 @@ impl<'a> Attempt<'a> {
             folded.members.iter().for_each(|member| self.unmark(&member.pending));
             return Step::Again(folded.into_pending());
         }
-        let sent = set.clone();
+        let (commit_id, expected_version) = (set.commit_id, set.expected_version);
         match self.inner.store.commit(set).await {
-            Ok(verdict) => self.conclude(folded, sent, verdict).await,
+            Ok(verdict) => self.conclude(folded, expected_version, verdict).await,
             Err(CommitError::Unavailable(detail)) => {
                 folded.members.iter().for_each(|member| self.unmark(&member.pending));
                 self.no_snapshot(folded.into_pending(), Refusal::Unavailable { detail }).await
             }
             Err(CommitError::Unknown(detail)) => {
-                tracing::warn!(key = %self.key, commit_id = %sent.commit_id, detail, "the fate of a commit is not known");
+                tracing::warn!(key = %self.key, %commit_id, detail, "the fate of a commit is not known");
                 self.inner.cache.forget(self.key);
                 let answers = folded.members.iter().map(|member| member.answer.clone()).collect();
-                self.unsettled.push(Unsettled { set: sent, instance: folded.instance.take(), answers });
-                pause(self.unsettled.len()).await;
-                Step::Again(folded.into_pending())
+                self.unsettled.push(Unsettled {
+                    commit_id,
+                    expected_version,
+                    instance: folded.instance.take(),
+                    answers,
+                });
+                self.ask_again(folded.into_pending()).await
             }
         }
     }
@@ -209,34 +232,33 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn conclude(&mut self, folded: Folded, set: ChangeSet, verdict: Verdict) -> Step {
+    async fn conclude(&mut self, folded: Folded, expected_version: i64, verdict: Verdict) -> Step {
         if verdict == Verdict::Committed {
-            // Whatever was open on the same expected version can no longer commit: its version is taken.
-            self.committed(&set, folded.instance);
+            // Whatever is open expects the same version (`step` sees to it) and can no longer commit: it is taken.
+            self.committed(folded.instance);
             return answer_all(folded.members);
+        }
+        if matches!(verdict, Verdict::Unmet { .. }) {
+            self.inner.definitions.forget_newest(&self.key.workflow);
         }
         if !self.unsettled.is_empty() {
             // The open commit may be what came between; settle that first.
             self.inner.cache.forget(self.key);
-            pause(self.unsettled.len()).await;
-            return Step::Again(folded.into_pending());
+            return self.ask_again(folded.into_pending()).await;
         }
         folded.members.iter().for_each(|member| member.pending.mark_not_sent());
         match verdict {
             Verdict::Committed => Step::Done,
             Verdict::Lost(record) => self.lost(folded.into_pending(), record),
             Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
-            Verdict::Unmet { .. } => {
-                self.inner.definitions.forget_newest(&self.key.workflow);
-                self.lost_attempts(folded.into_pending(), set.expected_version)
-            }
+            Verdict::Unmet { .. } => self.lost_attempts(folded.into_pending(), expected_version),
             Verdict::Rejected { event, reason } => self.rejected(folded, event, &reason),
         }
     }
 
-    fn committed(&self, set: &ChangeSet, instance: Option<Arc<Instance>>) {
+    fn committed(&self, instance: Option<Arc<Instance>>) {
         match instance {
-            Some(instance) => self.inner.cache.put(self.key, instance, set.body.len()),
+            Some(instance) => self.inner.cache.put(self.key, instance),
             None => self.inner.cache.forget(self.key),
         }
         self.inner.watchers.changed(self.key);
@@ -244,6 +266,10 @@ impl<'a> Attempt<'a> {
 
     /// Nobody changes anything: one read of the primary proves the snapshot and finds replays.
     async fn answer_unchanged(&mut self, mut folded: Folded, snapshot: &Snapshot, keys: Vec<String>) -> Step {
+        if !self.unsettled.is_empty() {
+            // A commit that carries these commands may still arrive: a refusal now could become untrue.
+            return self.ask_again(folded.into_pending()).await;
+        }
         if keys.is_empty() && snapshot.fresh {
             return answer_all(folded.members);
         }
@@ -323,27 +349,41 @@ impl<'a> Attempt<'a> {
         let current = self.inner.store.confirm(&key, &[], self.inner.clock.now()).await;
         let current = current.map_err(|error| unavailable(&error))?.version;
         for place in 0..self.unsettled.len() {
-            let found = self.inner.store.committed(&key, self.unsettled[place].set.commit_id).await;
-            if found.map_err(|error| unavailable(&error))?.is_some() {
+            let open = &self.unsettled[place];
+            if took_place(&*self.inner.store, &key, open.expected_version, open.commit_id).await? {
                 let mut settled = self.unsettled.swap_remove(place);
-                self.committed(&settled.set, settled.instance.take());
+                self.committed(settled.instance.take());
                 return Ok(Some(settled));
             }
         }
         // The version was read before the commit ids: a commit on an older version that is not there can never be.
-        self.unsettled.retain(|open| open.set.expected_version >= current);
+        self.unsettled.retain(|open| open.expected_version >= current);
         Ok(None)
     }
+}
+
+/// Whether the commit that expected `expected_version` took place: then the next version carries its id.
+pub(crate) async fn took_place(
+    store: &dyn Store,
+    key: &RecordKey,
+    expected_version: i64,
+    commit_id: Uuid,
+) -> Result<bool, Refusal> {
+    let next = store.events(key, expected_version, 1).await.map_err(|error| unavailable(&error))?;
+    Ok(next.first().is_some_and(|event| event.version == expected_version + 1 && event.commit_id == commit_id))
 }
 
 /// The answer that the store has kept for this command's key.
 fn stored_answer(pending: &Pending, stored: &[StoredKey]) -> Option<Answer> {
     let key = pending.command.idempotency_key.as_ref()?;
     let stored = stored.iter().find(|stored| stored.key == *key)?;
-    let same_command = pending.fingerprint == Some(stored.fingerprint);
+    if pending.fingerprint != Some(stored.fingerprint) {
+        return Some(Refusal::KeyReused { key: key.clone() }.into());
+    }
     Some(match codec::decode_success(&stored.outcome) {
-        Ok(success) => replay(key, same_command, success),
-        Err(refusal) => Answer { result: Err(refusal), replayed: false },
+        Ok(success) => Answer { result: Ok(success), replayed: true },
+        // It took effect, but what was answered cannot be read: the history tells.
+        Err(refusal) => Refusal::Unknown { detail: format!("the command took effect, but {refusal}") }.into(),
     })
 }
 
@@ -367,7 +407,7 @@ fn answer_all(members: Vec<Member>) -> Step {
 }
 
 fn finish(batch: Vec<Pending>, answers: Vec<Answer>) -> Step {
-    debug_assert_eq!(batch.len(), answers.len(), "a batch with an open commit keeps its members");
+    assert_eq!(batch.len(), answers.len(), "a batch with an open commit keeps its members");
     for (pending, answer) in batch.into_iter().zip(answers) {
         pending.answer(answer);
     }
@@ -391,9 +431,8 @@ pub(crate) fn backoff(first: Duration, losses: u32) -> Duration {
 }
 
 /// The pause before the fate of open commits is asked after again.
-pub(crate) async fn pause(tries: usize) {
+pub(crate) async fn pause(tries: u32) {
     let (first, longest) = SETTLE_PAUSE;
-    let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
-    let pause = first.saturating_mul(2u32.saturating_pow(doublings)).min(longest);
+    let pause = first.saturating_mul(2u32.saturating_pow(tries.saturating_sub(1))).min(longest);
     tokio::time::sleep(pause).await;
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::{AtomicFailure, Options};
-use lockkeeper_model::{Action, Data, Refusal, Start};
+use lockkeeper_model::{Action, Data, Refusal, Start, SuccessKind};
 use serde_json::json;
 use support::{Fault, House, command, event, key, keyed, name, put, waiting, with_data};
 
@@ -197,6 +197,40 @@ async fn an_atomic_request_under_a_key_takes_effect_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_atomic_request_may_find_most_of_its_moves_made() {
+    let house = House::new().await;
+    let ids: Vec<String> = (0..100).map(|n| format!("m{n}")).collect();
+    for id in &ids {
+        house.start(id, json!({})).await;
+    }
+    for id in &ids[1..] {
+        assert_eq!(name(&house.engine.send(event(id, "finish", "x"), None).await), "applied");
+    }
+    let moves: Vec<_> = ids.iter().map(|id| event(id, "finish", "x")).collect();
+    let answer = house.engine.send_atomic(moves.clone(), None).await.unwrap();
+    let made = answer.successes.iter().filter(|success| success.version == 2).count();
+    assert_eq!((made, answer.successes.len()), (100, 100));
+    let answer = house.other.send_atomic(moves, None).await.unwrap();
+    assert!(answer.successes.iter().all(|success| success.outcome == SuccessKind::AlreadyApplied));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_atomic_request_out_of_time_says_that_nothing_was_written() {
+    let house = House::new().await;
+    house.start("a", json!({})).await;
+    house.store.hold();
+    let engine = house.engine.clone();
+    let first = tokio::spawn(async move { engine.send(event("a", "note", "first"), None).await });
+    house.store.arrived().await;
+    let late = house.engine.send_atomic(vec![event("a", "note", "late")], Some(Duration::from_millis(50))).await;
+    assert_eq!(late.unwrap_err().refusal.outcome(), "unavailable");
+    house.store.release();
+    assert_eq!(name(&first.await.unwrap()), "applied");
+    assert_eq!(name(&house.engine.send(event("a", "finish", "x"), None).await), "applied");
+    assert_eq!(house.history("a").await.len(), 3, "the late one left nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sender_that_leaves_before_the_commit_leaves_nothing() {
     let house = House::new().await;
     house.start("a", json!({})).await;
@@ -233,7 +267,7 @@ async fn a_deadline_that_passes_in_the_queue_is_unavailable_and_writes_nothing()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_node_is_busy_and_recovers() {
-    let small = Options { queue_commands_max: 10, queue_bytes_max: 40_000, ..Options::default() };
+    let small = Options { queue_commands_max: 10, queue_bytes_max: 45_000, ..Options::default() };
     // Ten small commands fill it by number, three large ones by their bytes.
     for (bytes, fit) in [(1, 10), (12_000, 3)] {
         let house = House::with(small.clone()).await;

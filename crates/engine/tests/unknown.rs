@@ -58,6 +58,50 @@ async fn a_late_commit_that_wins_is_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_late_commit_that_arrives_between_asking_and_reading_is_the_answer() {
+    let house = House::new().await;
+    house.start("a", json!({"on_hand": 10})).await;
+    house.start("b", json!({})).await;
+    let take = || with_data(event("a", "take", "bob"), json!({"quantity": 5}));
+    house.store.next(Fault::ArrivesLater);
+    house.store.deliver_in_read.store(true, Ordering::SeqCst);
+    let answer = house.engine.send(take(), None).await;
+    assert_eq!((name(&answer), answer.result.unwrap().version), ("applied", 2));
+    assert_eq!(house.engine.instance(&support::key("a"), false).await.unwrap().data["on_hand"], 5, "taken once");
+    house.store.next(Fault::ArrivesLater);
+    house.store.deliver_in_read.store(true, Ordering::SeqCst);
+    let answer = house.engine.send_atomic(vec![event("b", "note", "bob"), take()], None).await.unwrap();
+    assert_eq!(answer.successes.iter().map(|success| success.version).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(house.engine.instance(&support::key("a"), false).await.unwrap().data["on_hand"], 0, "taken once more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_leaves_while_the_command_may_still_be_committed() {
+    let house = House::new().await;
+    support::put(
+        &house.engine,
+        "case",
+        "workflow: case\ninitial: open\nstates:\n  open: {on: {bid: {target: sold, guard: 'now < timestamp(data.closes)'}}}\n  sold: {type: final}\n",
+    )
+    .await;
+    let closes = house.engine.clock().now() + Duration::from_millis(250);
+    house.start("a", json!({"closes": closes.to_rfc3339()})).await;
+    house.store.next(Fault::ArrivesLater);
+    let answer = house.engine.send(event("a", "bid", "bob"), Some(Duration::from_millis(20))).await;
+    assert!(matches!(answer.result, Err(Refusal::Unknown { .. })), "{answer:?}");
+    let engine = house.engine.clone();
+    house.store.next(Fault::ArrivesLater);
+    let late = tokio::spawn(async move { engine.send(event("a", "bid", "eve"), Some(Duration::from_secs(1))).await });
+    let late = late.await.unwrap();
+    assert!(matches!(name(&late), "unknown" | "applied" | "guard_rejected"), "{late:?}");
+    let told_no = name(&late) == "guard_rejected";
+    house.store.deliver().await;
+    let by: Vec<String> = house.history("a").await.into_iter().skip(1).map(|item| item.entry.actor.id).collect();
+    assert!(by.len() <= 1, "sold once: {by:?}");
+    assert!(!(told_no && by == ["eve"]), "refused, and sold all the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_settled_is_unknown_at_the_deadline_and_safe_to_send_again() {
     let house = House::new().await;
     house.start("a", json!({})).await;

@@ -28,8 +28,9 @@ pub const KEYS_PER_LOOKUP_MAX: usize = EVENTS_PER_SET_MAX;
 /// Idempotency keys of one change set: one for each command, and a command is at least one event.
 pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 
-/// Requirements of one change set. Each is one look-up while the writer is held; a set needs one or two.
-pub const REQUIREMENTS_PER_SET_MAX: usize = 64;
+/// Requirements of one change set. Each is one look-up while the writer is held; the first set of a commit may carry
+/// those of all records that the commit leaves as they are.
+pub const REQUIREMENTS_PER_SET_MAX: usize = SETS_PER_COMMIT_MAX;
 
 /// Bytes of one change set, everything counted: 256 events with the data limit of a user (256 KiB) each. What is
 /// above it would hold up everybody else's commits for seconds.
@@ -37,7 +38,7 @@ pub const SET_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of bodies after which a page ends before its limit, so that a reader of large records cannot fill the memory.
 /// At least one row is always given.
-pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Expired idempotency keys forgotten at once: some ten milliseconds of the writer's time.
 pub const PURGE_MAX: usize = 10_000;

@@ -43,7 +43,7 @@ pub enum Fault {
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     faults: Mutex<VecDeque<Fault>>,
-    late: Mutex<Vec<ChangeSet>>,
+    late: Mutex<Vec<Vec<ChangeSet>>>,
     /// Commits wait here while it is set.
     closed: watch::Sender<bool>,
     /// Commits that have arrived while it was set.
@@ -54,6 +54,8 @@ pub struct FaultyStore {
     pub rejects: Mutex<Option<&'static str>>,
     /// Whether a rejection names the event.
     pub names_culprit: std::sync::atomic::AtomicBool,
+    /// The commits that were delayed arrive within the next read.
+    pub deliver_in_read: std::sync::atomic::AtomicBool,
     /// Reads fail while it is set.
     pub blind: std::sync::atomic::AtomicBool,
 }
@@ -70,6 +72,7 @@ impl FaultyStore {
             reads: AtomicUsize::new(0),
             rejects: Mutex::default(),
             names_culprit: true.into(),
+            deliver_in_read: false.into(),
             blind: false.into(),
         })
     }
@@ -99,8 +102,8 @@ impl FaultyStore {
     pub async fn deliver(&self) -> bool {
         let late = std::mem::take(&mut *self.late.lock().unwrap());
         let mut any = false;
-        for set in late {
-            any |= self.inner.commit(set).await == Ok(Verdict::Committed);
+        for sets in late {
+            any |= self.inner.commit_all(sets).await == Ok(AllVerdict::Committed);
         }
         any
     }
@@ -143,7 +146,7 @@ impl Store for FaultyStore {
             }
             Some(Fault::NeverArrives) => unknown(),
             Some(Fault::ArrivesLater) => {
-                self.late.lock().unwrap().push(set);
+                self.late.lock().unwrap().push(vec![set]);
                 unknown()
             }
             Some(Fault::Unavailable) => Err(CommitError::Unavailable("refused".into())),
@@ -159,7 +162,11 @@ impl Store for FaultyStore {
         let fault = self.faults.lock().unwrap().pop_front();
         let unknown = || Err(CommitError::Unknown("the connection broke".into()));
         match fault {
-            None | Some(Fault::ArrivesLater) => self.inner.commit_all(sets).await,
+            None => self.inner.commit_all(sets).await,
+            Some(Fault::ArrivesLater) => {
+                self.late.lock().unwrap().push(sets);
+                unknown()
+            }
             Some(Fault::AnswerLost) => {
                 self.inner.commit_all(sets).await?;
                 unknown()
@@ -175,6 +182,9 @@ impl Store for FaultyStore {
 
     async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
         self.check_read()?;
+        if self.deliver_in_read.swap(false, Ordering::SeqCst) {
+            assert!(self.deliver().await, "the delayed commit finds its version");
+        }
         self.inner.read(key).await
     }
 
