@@ -22,7 +22,7 @@ const READER_CACHE_KIB: i64 = 1024;
 
 /// To what the log is cut when it starts again, bytes: its ordinary length, because writing over an existing file is
 /// cheaper to sync than growing one.
-const LOG_KEPT_BYTES: i64 = checkpoint::LOG_PAGES_MAX * 4096;
+const LOG_KEPT_BYTES: i64 = checkpoint::END_PAGES * 4096;
 
 /// Statements kept prepared: more than there are.
 const STATEMENTS_KEPT: usize = 48;

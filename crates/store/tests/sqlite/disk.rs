@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lockkeeper_store::{CommitError, Store, Verdict};
 
-use crate::process::{COMMIT_FOREVER, MEET_A_FULL_DISK, Process, assert_kept};
+use crate::process::{COMMIT_FOREVER, LOSE_THE_DISK, MEET_A_FULL_DISK, Process, assert_kept};
 use crate::tools::{key, next, open};
 
 const SIGABRT: i32 = 6;
@@ -42,6 +42,30 @@ async fn a_failed_sync_ends_the_process(suffix: &str) {
 #[tokio::test]
 async fn a_failed_sync_of_the_log_ends_the_process() {
     a_failed_sync_ends_the_process("-wal").await;
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_without_a_sync() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    let (library, trigger) = (shim(folder.path()), trigger_beside(&path));
+    let environment = [("LD_PRELOAD", &*library), ("SHIM_FSYNC_FAILS", &*trigger), ("SHIM_SUFFIX", Path::new("-wal"))];
+    let mut child = Process::start(LOSE_THE_DISK, &path, &environment);
+    assert_eq!(child.end().signal(), Some(SIGABRT));
+    assert_eq!(child.acknowledged, [("a".to_owned(), 1), ("a".to_owned(), 2)]);
+    assert_kept(&path, &child.acknowledged).await;
+}
+
+/// What the child does in the last test. The log has been begun when the disk is lost: what fails is a commit's own sync.
+pub(crate) async fn lose_the_disk(path: &Path) {
+    let store = open(path).expect("a store");
+    for version in 0.. {
+        if version == 2 {
+            fs::write(trigger_beside(path), "").expect("written");
+        }
+        assert_eq!(store.commit(next(&key("a"), version)).await, Ok(Verdict::Committed));
+        println!("ack a {}", version + 1);
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ const WRITERS: usize = 8;
 
 /// What a child does.
 pub(crate) const COMMIT_FOREVER: &str = "commit-forever";
+/// Commits, loses its disk, and goes on committing.
+pub(crate) const LOSE_THE_DISK: &str = "lose-the-disk";
 /// Fills its disk, which is the shim's doing, and finds its way back.
 pub(crate) const MEET_A_FULL_DISK: &str = "meet-a-full-disk";
 
@@ -120,6 +122,8 @@ async fn child() {
     let path = std::env::var_os(STORE).expect("a path");
     match role.as_str() {
         COMMIT_FOREVER => commit_forever(Path::new(&path)).await,
+        #[cfg(target_os = "linux")]
+        LOSE_THE_DISK => crate::disk::lose_the_disk(Path::new(&path)).await,
         #[cfg(target_os = "linux")]
         MEET_A_FULL_DISK => crate::disk::meet_a_full_disk(Path::new(&path)).await,
         other => panic!("no such role: {other}"),
