@@ -16,6 +16,9 @@ pub struct Actor {
     /// Whether a token proved it. Without tokens the claim is believed, and the history says so.
     #[serde(default)]
     pub verified: bool,
+    /// The token's principal that acted as this one, where it is another. No part of a command's fingerprint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
 }
 
 impl Actor {
@@ -37,7 +40,7 @@ impl Actor {
         for role in &roles {
             check_name("role", role)?;
         }
-        Ok(Self { id: id.to_owned(), roles, verified })
+        Ok(Self { id: id.to_owned(), roles, verified, via: None })
     }
 
     /// Whether the actor has at least one of `roles`; an empty list asks for none.

@@ -35,6 +35,12 @@ pub const REASON_BYTES_MAX: usize = 2_048;
 /// Voters of one approval: votes travel with the instance.
 pub const QUORUM_MAX: usize = 100;
 
+/// Fields that one transition assigns: all of them are evaluated before any is kept.
+pub const ASSIGNS_MAX: usize = 64;
+
+/// Regular expressions of one definition: each may take 128 KiB once compiled.
+pub const PATTERNS_MAX: usize = 100;
+
 /// Bytes of one CEL expression.
 pub const EXPRESSION_BYTES_MAX: usize = 2_048;
 
@@ -44,5 +50,6 @@ pub const EXPRESSION_DEPTH_MAX: usize = 24;
 /// Comprehensions (`all`, `exists`, `map`, `filter` ...) inside one another: the cost grows with this power.
 pub const COMPREHENSION_DEPTH_MAX: usize = 2;
 
-/// Steps that one evaluation may take, estimated before it runs; 10,000 steps stay below about a millisecond.
+/// Steps that the guards and assigns of one command may take together, counted as they go; 10,000 steps stay below
+/// about a millisecond.
 pub const EXPRESSION_STEPS_MAX: u64 = 10_000;

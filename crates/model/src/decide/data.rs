@@ -12,7 +12,9 @@ pub(super) fn check_sent(what: &str, data: &Data) -> Result<(), Refusal> {
     match data.values().find_map(beyond_i64) {
         Some(number) => {
             let most = i64::MAX;
-            Err(malformed(format!("{what} has the integer {number}; at most {most} is allowed: send it as a string")))
+            Err(malformed(format!(
+                "{what} has the integer {number}; at most {most} either way is allowed: send it as a string"
+            )))
         }
         None => Ok(()),
     }
@@ -34,10 +36,16 @@ pub(super) fn check_kept(what: &str, data: &Data) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The first integer in `value` that is no i64.
+/// The first integer in `value` that is no i64. One beyond u64 has become a float on reading; and every float of that
+/// size is an integer.
 fn beyond_i64(value: &Value) -> Option<&Number> {
+    /// 2^63, the first integer beyond i64.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    let is_beyond = |number: &Number| {
+        number.is_u64() && !number.is_i64() || number.is_f64() && number.as_f64().is_some_and(|f| f.abs() >= BEYOND)
+    };
     match value {
-        Value::Number(number) => (number.is_u64() && !number.is_i64()).then_some(number),
+        Value::Number(number) => is_beyond(number).then_some(number),
         Value::Array(items) => items.iter().find_map(beyond_i64),
         Value::Object(fields) => fields.values().find_map(beyond_i64),
         Value::Null | Value::Bool(_) | Value::String(_) => None,

@@ -9,7 +9,7 @@ use super::{Change, Decision, malformed, next_version, status_in, success};
 use crate::approval::{Tally, is_for, tally};
 use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
-use crate::expression::{Expression, Scope};
+use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Entered, Instance, Status};
 use crate::outcome::{MismatchReason, SuccessKind};
 use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
@@ -81,6 +81,8 @@ impl<'a> Judged<'a> {
         self.check_ambiguous_stage(&enabled)?;
         self.check_conditions(&enabled)?;
         self.check_one_event(&enabled)?;
+        // What guards and assigns of this command take, they take together.
+        cost::begin();
         let chosen = self.choose(&enabled)?;
         self.check_roles(vec![chosen])?;
         self.take(chosen)
@@ -217,15 +219,28 @@ impl<'a> Judged<'a> {
         Err(Refusal::AmbiguousTarget { detail, events })
     }
 
-    /// The first transition whose guard holds.
+    /// The event's first transition whose guard holds. `to` does not choose: it refuses an event that leads elsewhere
+    /// now, or else naming a target would pass by the guards before it.
     fn choose(&self, enabled: &[&'a Transition]) -> Result<&'a Transition, Refusal> {
-        let mut rejected: Vec<&str> = Vec::new();
-        for transition in enabled {
-            let Some(guard) = &transition.guard else { return Ok(transition) };
-            if guard.holds(&self.scope()).map_err(|detail| guard_error(guard, detail))? {
+        let is_meant = |transition: &Transition| enabled.iter().any(|meant| std::ptr::eq(*meant, transition));
+        let event = enabled.first().map(|transition| transition.event.as_str());
+        let mut rejected: Vec<String> = Vec::new();
+        for transition in self.state.transitions.iter().filter(|t| Some(t.event.as_str()) == event) {
+            let holds = match &transition.guard {
+                Some(guard) => guard.holds(&self.scope()).map_err(|detail| guard_error(guard, detail))?,
+                None => true,
+            };
+            if holds && is_meant(transition) {
                 return Ok(transition);
             }
-            rejected.push(guard.text());
+            if holds {
+                // What comes later is guarded by this one's failing, too.
+                rejected.extend(transition.guard.as_ref().map(|guard| format!("!({})", guard.text())));
+                break;
+            }
+            if is_meant(transition) {
+                rejected.extend(transition.guard.as_ref().map(|guard| guard.text().to_owned()));
+            }
         }
         Err(Refusal::GuardRejected { guard: rejected.join("; ") })
     }

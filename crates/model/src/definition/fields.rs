@@ -53,6 +53,8 @@ pub(super) struct Findings<'t> {
     pub(super) lost: bool,
     /// Transitions read so far.
     pub(super) transitions: usize,
+    /// Regular expressions compiled so far.
+    pub(super) patterns: usize,
 }
 
 /// Problems that are told at once: nobody reads more, and finding their places takes time.
@@ -60,7 +62,7 @@ const PROBLEMS_MAX: usize = 100;
 
 impl<'t> Findings<'t> {
     pub(super) fn new(text: &'t str, problems: Vec<Problem>) -> Self {
-        Self { text, problems, lost: false, transitions: 0 }
+        Self { text, problems, lost: false, transitions: 0, patterns: 0 }
     }
 
     /// Whether there are so many problems that no more are looked for.

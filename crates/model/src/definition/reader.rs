@@ -10,7 +10,7 @@ use crate::definition::suggestion::hint;
 use crate::duration;
 use crate::expression::Expression;
 use crate::instance::Status;
-use crate::limits::{QUORUM_MAX, TRANSITIONS_MAX};
+use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
 
 /// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
@@ -363,6 +363,10 @@ impl Findings<'_> {
             }
             assigns.extend(self.expression(&field.node, &path).map(|expression| (field.name.clone(), expression)));
         }
+        if fields.len() > ASSIGNS_MAX {
+            let message = format!("{} fields are assigned; at most {ASSIGNS_MAX} are allowed", fields.len());
+            self.add(node.place, path, message, "assign one field that holds several, or split the event");
+        }
         assigns
     }
 
@@ -402,7 +406,15 @@ impl Findings<'_> {
             }
         };
         match Expression::compile(&text) {
-            Ok(expression) => Some(expression),
+            Ok(expression) => {
+                self.patterns += expression.patterns();
+                if self.patterns > PATTERNS_MAX {
+                    let message = format!("more than {PATTERNS_MAX} regular expressions in one definition");
+                    self.add(node.place, path, message, "compare with ==, startsWith or contains where that will do");
+                    return None;
+                }
+                Some(expression)
+            }
             Err(faults) => {
                 for fault in faults {
                     let place = place_inside(self.text, node.place, &text, fault.offset);

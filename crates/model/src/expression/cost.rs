@@ -3,7 +3,7 @@
 //!
 //! The expression is rewritten when it is compiled so that everything which can loop, copy or grow passes through one
 //! of the functions here and pays *before* it does so. CEL's functions are plain `fn`s without a place for state, so
-//! the purse hangs on the thread; an evaluation never leaves its thread.
+//! the purse hangs on the thread; a decision never leaves its thread.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -57,11 +57,28 @@ thread_local! {
     static IS_SPENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Fills the purse for one evaluation of an expression of `parts` parts.
-pub(super) fn begin(parts: u64) -> Result<(), ExecutionError> {
+/// Fills the purse for one decision: all guards and assigns of one command pay from it.
+pub(crate) fn begin() {
     LEFT.set(EXPRESSION_STEPS_MAX);
     IS_SPENT.set(false);
-    charge(parts)
+}
+
+/// Pays for copying JSON: its members, and its texts.
+pub(super) fn charge_for_copy(value: &serde_json::Value) -> Result<(), ExecutionError> {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => charge(1 + (text.len() / BYTES_WRITTEN_PER_STEP) as u64),
+        Value::Array(items) => {
+            charge(1 + items.len() as u64 / MEMBERS_PER_STEP)?;
+            items.iter().try_for_each(charge_for_copy)
+        }
+        Value::Object(fields) => {
+            charge(2 + fields.len() as u64)?;
+            fields.values().try_for_each(charge_for_copy)
+        }
+        // Copied with the collection that holds it.
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
 }
 
 /// Whether the budget was overrun since [`begin`]. An error alone does not tell: `true || <error>` is true.

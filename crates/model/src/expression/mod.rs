@@ -5,7 +5,7 @@
 
 mod analysis;
 mod bounds;
-mod cost;
+pub(crate) mod cost;
 mod pricing;
 #[cfg(test)]
 mod tests;
@@ -106,6 +106,11 @@ impl Expression {
         Ok(Self { text: text.to_owned(), tree, uses, patterns, parts, path })
     }
 
+    /// Regular expressions that were compiled for it.
+    pub(crate) fn patterns(&self) -> usize {
+        self.patterns.len()
+    }
+
     /// The expression as it was written.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -128,10 +133,10 @@ impl Expression {
     /// Why there is none.
     pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<serde_json::Value, String> {
         if let Some((root, path)) = &self.path {
-            return root.part(scope, path);
+            return root.part(scope, path).map_err(|error| if cost::is_spent() { over_budget() } else { error });
         }
         let result = guarded(|| {
-            cost::begin(self.parts).map_err(|error| describe(&error))?;
+            cost::charge(self.parts).map_err(|error| describe(&error))?;
             let mut context = Context::with_env(Arc::clone(&ENV));
             for used in &self.uses {
                 context.add_variable_as_val(used.root.name(), used.root.value(scope, used.fields.as_deref()));
@@ -143,10 +148,14 @@ impl Expression {
             values::to_json(value.as_ref())
         });
         if cost::is_spent() {
-            return Err(format!("cost: it takes more than {EXPRESSION_STEPS_MAX} steps"));
+            return Err(over_budget());
         }
         result.unwrap_or_else(|panic| Err(format!("the evaluation failed: {panic}")))
     }
+}
+
+fn over_budget() -> String {
+    format!("cost: the command takes more than {EXPRESSION_STEPS_MAX} steps")
 }
 
 impl Root {
@@ -177,6 +186,7 @@ impl Root {
         let fields = if self == Self::Data { scope.data } else { scope.event };
         let Some((first, rest)) = path.split_first() else {
             fields.values().try_for_each(values::check_integers)?;
+            fields.values().try_for_each(cost::charge_for_copy).map_err(|error| describe(&error))?;
             return Ok(serde_json::Value::Object(fields.clone()));
         };
         let missing = |name: &String| describe(&ExecutionError::no_such_key(name));
@@ -186,6 +196,7 @@ impl Root {
             found = fields.get(name).ok_or_else(|| missing(name))?;
         }
         values::check_integers(found)?;
+        cost::charge_for_copy(found).map_err(|error| describe(&error))?;
         Ok(found.clone())
     }
 

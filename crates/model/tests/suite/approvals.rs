@@ -159,6 +159,9 @@ fn a_list_of_transitions_takes_the_first_whose_guard_holds() {
         bob[cfo] approve data={"amount":500} -> pending_approval v2 review, 1/2 bob
         # Votes for one of the transitions say nothing of the others.
         ann approve to=board data={"amount":5} -> not_permitted: "ann" may not do this: one of the roles cfo, lead is needed
+        # Naming a target passes by no guard before it.
+        cy[lead] approve to=board data={"amount":5} -> guard_rejected: the guard does not hold: !(event.amount < 10)
+        cy[lead] approve to=board data={"amount":5000} -> guard_rejected: the guard does not hold: event.amount < 1000
         cy[lead] approve to=board data={"amount":500} -> applied v3 board, by bob cy
         dan[lead] approve -> already_applied v3 board, stays
         dan[clerk] approve -> not_permitted: "dan" may not do this: one of the roles cfo, lead is needed

@@ -3,7 +3,6 @@
 
 mod approvals;
 mod definitions;
-mod figures;
 mod histories;
 mod moves;
 mod properties;

@@ -77,8 +77,8 @@ fn integers_are_64_bits_from_end_to_end() {
         ann put data={{"quantity":{half}}} -> applied v3 stocked
         ann set data={{"n":{max}}} -> applied v4 stocked
         ann put data={{"quantity":1}} -> guard_error: cannot evaluate "data.on_hand + event.quantity": integer overflow in add
-        ann set data={{"n":{past}}} -> malformed: event data has the integer {past}; at most {max} is allowed: send it as a string
-        ann set data={{"n":[{{"m":{past}}}]}} -> malformed: event data has the integer {past}; at most {max} is allowed: send it as a string
+        ann set data={{"n":{past}}} -> malformed: event data has the integer {past}; at most {max} either way is allowed: send it as a string
+        ann set data={{"n":[{{"m":{past}}}]}} -> malformed: event data has the integer {past}; at most {max} either way is allowed: send it as a string
         ann set data={{"n":{min}}} -> applied v5 stocked
         "#,
         half = i32::MAX,
