@@ -286,9 +286,10 @@ impl Refusal {
         }
     }
 
-    /// Whether the very same request may succeed when sent again. `unknown` may, under the same idempotency key.
+    /// Whether the very same request may succeed when sent again, and does no harm. One whose fate is `unknown` is safe
+    /// to send again under an idempotency key only, which is not known here.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::Busy { .. } | Self::Unavailable { .. } | Self::Unknown { .. })
+        matches!(self, Self::Conflict { .. } | Self::Busy { .. } | Self::Unavailable { .. })
     }
 }
 

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use lockkeeper_model::{Actor, Refusal};
 use moka::sync::Cache;
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::app::AppState;
@@ -46,18 +47,37 @@ pub(crate) enum Caller {
 
 /// An actor as a body gives it.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, try_from = "Value")]
 pub(crate) enum ActorBody {
     /// The id alone: no roles.
     Id(String),
     /// The id with roles.
-    Full {
-        /// The id.
-        id: String,
-        /// The roles; with tokens, only among the token's own.
-        #[serde(default)]
-        roles: Vec<String>,
-    },
+    Full(ActorFields),
+}
+
+/// An actor's id with roles.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ActorFields {
+    /// The id.
+    id: String,
+    /// The roles; with tokens, only among the token's own.
+    #[serde(default)]
+    roles: Vec<String>,
+}
+
+impl TryFrom<Value> for ActorBody {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
+            Value::String(id) => Ok(Self::Id(id)),
+            Value::Object(_) => {
+                serde_json::from_value(value).map(Self::Full).map_err(|error| format!("the actor: {error}"))
+            }
+            _ => Err("the actor: write its id, or {id, roles}".to_owned()),
+        }
+    }
 }
 
 impl Gate {
@@ -131,28 +151,13 @@ impl Caller {
     pub(crate) fn actor(&self, claimed: Option<ActorBody>) -> Result<Actor, Problem> {
         let claimed = claimed.map(|claimed| match claimed {
             ActorBody::Id(id) => (id, Vec::new()),
-            ActorBody::Full { id, roles } => (id, roles),
+            ActorBody::Full(ActorFields { id, roles }) => (id, roles),
         });
         match (self, claimed) {
             (Self::Local, None) => Ok(Actor::new(Actor::ANONYMOUS, [], false)?),
             (Self::Local, Some((id, roles))) => Ok(Actor::new(&id, roles, false)?),
-            // Naming oneself is no acting as another.
-            (Self::Principal(token), Some((id, roles))) if id == token.name && roles.is_empty() => {
-                Ok(Actor::new(&token.name, token.roles.clone(), true)?)
-            }
             (Self::Principal(token), None) => Ok(Actor::new(&token.name, token.roles.clone(), true)?),
-            (Self::Principal(token), Some((id, roles))) => {
-                if id != token.name && !token.roles.iter().any(|role| role == ACT_AS) {
-                    let detail =
-                        format!("the token {:?} may act as itself only; acting as {id:?} needs `act_as`", token.name);
-                    return Err(Refusal::NotPermitted { detail, roles: vec![ACT_AS.to_owned()] }.into());
-                }
-                if let Some(role) = roles.iter().find(|role| !token.roles.contains(role)) {
-                    let detail = format!("the token {:?} has not the role {role:?}, so it cannot lend it", token.name);
-                    return Err(Refusal::NotPermitted { detail, roles: vec![role.clone()] }.into());
-                }
-                Ok(Actor::new(&id, roles, true)?)
-            }
+            (Self::Principal(token), Some((id, roles))) => as_claimed(token, &id, roles),
         }
     }
 
@@ -171,6 +176,24 @@ impl Caller {
     }
 }
 
+/// The actor that a token's body names: itself, or another where it may act as others, with roles that it has itself.
+fn as_claimed(token: &Token, id: &str, roles: Vec<String>) -> Result<Actor, Problem> {
+    if let Some(role) = roles.iter().find(|role| !token.roles.contains(role)) {
+        let detail = format!("the token {:?} has not the role {role:?}, so it cannot lend it", token.name);
+        return Err(Refusal::NotPermitted { detail, roles: vec![role.clone()] }.into());
+    }
+    if id == token.name {
+        let roles = if roles.is_empty() { token.roles.clone() } else { roles };
+        return Ok(Actor::new(id, roles, true)?);
+    }
+    if !token.roles.iter().any(|role| role == ACT_AS) {
+        let detail = format!("the token {:?} may act as itself only; acting as {id:?} needs `{ACT_AS}`", token.name);
+        return Err(Refusal::NotPermitted { detail, roles: vec![ACT_AS.to_owned()] }.into());
+    }
+    // The history names both: who acted, and by whose token.
+    Ok(Actor { via: Some(token.name.clone()), ..Actor::new(id, roles, true)? })
+}
+
 /// Without tokens, only programs of this machine may ask. A page of the web that a browser here has open must not: its
 /// name may resolve to this machine (DNS rebinding), so `Host` is checked, and `Origin` where a browser sends it.
 fn local_only(headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
@@ -185,8 +208,9 @@ fn local_only(headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or("");
-        let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
-        if !host.is_some_and(is_loopback) {
+        let of_page = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+        // Another program's page on another port of this machine is another origin.
+        if of_page.is_none() || of_page != host {
             return refuse(format!("without tokens, pages of the origin {origin:?} are not served"));
         }
     }

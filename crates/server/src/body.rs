@@ -1,16 +1,19 @@
 //! Bodies, queries and headers as typed values; what cannot be read is a `malformed` problem that says where.
 
-use axum::body::Bytes;
+use std::pin::Pin;
+
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use lockkeeper_model::Refusal;
 use lockkeeper_model::limits::KEY_BYTES_MAX;
 use lockkeeper_model::names::check_text;
 use serde::de::DeserializeOwned;
 
-use crate::limits::{BODY_BYTES_MAX, REQUEST_READ_MAX};
+use crate::app::AppState;
+use crate::limits::{BODY_BYTES_MAX, BODY_DISCARDED_MAX, REQUEST_READ_MAX};
 use crate::problem::{Problem, malformed};
 
 /// The whole body, bounded in bytes and in time.
@@ -26,40 +29,89 @@ pub(crate) struct Params<T>(pub(crate) T);
 /// The header `Idempotency-Key`.
 pub(crate) struct Key(pub(crate) Option<String>);
 
-impl<S: Send + Sync> FromRequest<S> for Raw {
+impl FromRequest<AppState> for Raw {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let reading = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
-        match tokio::time::timeout(REQUEST_READ_MAX, reading).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
-            Ok(Err(error)) => Err(unread(&error)),
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let asks_first = request.headers().contains_key(header::EXPECT);
+        let mut body = request.into_body();
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if asks_first && announced > BODY_BYTES_MAX {
+            return Err(too_large(announced));
+        }
+        let reading = tokio::time::timeout(REQUEST_READ_MAX, read(&mut body));
+        // A body that is not here yet does not hold up the end of the server: nothing of it was accepted.
+        let read = tokio::select! {
+            biased;
+            read = reading => read,
+            () = state.stopping.cancelled() => {
+                return Err(Refusal::Unavailable { detail: "this node is shutting down; nothing was written".to_owned() }.into());
+            }
+        };
+        match read {
+            Ok(Ok(Some(bytes))) => Ok(Self(bytes)),
+            Ok(Ok(None)) => {
+                discard(&mut body).await;
+                Err(too_large(announced.max(BODY_BYTES_MAX + 1)))
+            }
+            Ok(Err(error)) => Err(malformed(format!("the body broke off: {error}"))),
             Err(_elapsed) => Err(malformed("the body did not arrive in time")),
         }
     }
 }
 
-fn unread(error: &axum::Error) -> Problem {
-    let limit = "length limit exceeded";
-    let mut source: Option<&dyn std::error::Error> = Some(error);
-    while let Some(cause) = source {
-        if cause.to_string().contains(limit) {
-            return Refusal::TooLarge {
-                what: "the body".to_owned(),
-                limit: BODY_BYTES_MAX,
-                actual: BODY_BYTES_MAX + 1,
-            }
-            .into();
-        }
-        source = cause.source();
-    }
-    malformed(format!("the body broke off: {error}"))
+fn too_large(actual: usize) -> Problem {
+    Refusal::TooLarge { what: "the body".to_owned(), limit: BODY_BYTES_MAX, actual }.into()
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+/// The whole body; none: it is larger than allowed.
+async fn read(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
+    let mut bytes = Vec::new();
+    while let Some(part) = part(body).await {
+        let part = part?;
+        if bytes.len() + part.len() > BODY_BYTES_MAX {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(Some(bytes.into()))
+}
+
+/// Reads on and throws away, within bounds: whoever still writes would meet a closed connection instead of the answer.
+async fn discard(body: &mut Body) {
+    let (bytes_max, time_max) = BODY_DISCARDED_MAX;
+    let discarding = async {
+        let mut bytes = 0;
+        while let Some(Ok(part)) = part(body).await {
+            bytes += part.len();
+            if bytes > bytes_max {
+                break;
+            }
+        }
+    };
+    // Whoever is slower than that may miss the answer.
+    let _in_time = tokio::time::timeout(time_max, discarding).await;
+}
+
+/// The next bytes, as they come.
+async fn part(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
+    loop {
+        match std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await? {
+            Ok(frame) => {
+                // Trailers are passed over.
+                if let Ok(bytes) = frame.into_data() {
+                    return Some(Ok(bytes));
+                }
+            }
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let Raw(bytes) = Raw::from_request(request, state).await?;
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         serde_json::from_slice(text)

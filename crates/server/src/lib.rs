@@ -6,6 +6,7 @@
 mod app;
 mod auth;
 mod body;
+mod connections;
 mod path;
 mod problem;
 mod routes;

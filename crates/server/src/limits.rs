@@ -11,8 +11,17 @@ pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// How long a client may take to send its body, or its request's head: against those who send a byte a minute.
 pub const REQUEST_READ_MAX: Duration = Duration::from_secs(30);
 
-/// Requests under way at once, waiting ones included; more: `busy`. Far above what the queue behind them holds.
+/// What is read and thrown away of a body that is too large, in bytes and in time, so that its sender can take the answer.
+pub const BODY_DISCARDED_MAX: (usize, Duration) = (16 * 1024 * 1024, Duration::from_secs(5));
+
+/// Requests under way at once, waiting ones included; more: `busy`. Twenty times what saturates a node.
 pub const REQUESTS_MAX: usize = 16_384;
+
+/// Connections at once; more are closed. Each may carry a request, and some are idle.
+pub const CONNECTIONS_MAX: usize = 20_000;
+
+/// Requests under way on one HTTP/2 connection.
+pub const STREAMS_MAX: u32 = 1_024;
 
 /// Items of a page where no `limit` is given, and at most.
 pub const PAGE_DEFAULT: usize = 50;

@@ -32,6 +32,16 @@ impl From<lockkeeper_model::NameError> for Problem {
     }
 }
 
+impl Problem {
+    /// The refusal of a command: one whose fate is unknown may be sent again only under a key.
+    pub(crate) fn of_command(refusal: Refusal, keyed: bool) -> Self {
+        if keyed && matches!(refusal, Refusal::Unknown { .. }) {
+            return Self::Detailed(refusal, Map::from_iter([("retryable".to_owned(), json!(true))]));
+        }
+        Self::Refused(refusal)
+    }
+}
+
 /// `malformed`, in short.
 pub(crate) fn malformed(detail: impl Into<String>) -> Problem {
     Problem::Refused(Refusal::Malformed { detail: detail.into() })

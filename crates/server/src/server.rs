@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum_server::Handle;
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use lockkeeper_engine::{Clock, Engine};
 use thiserror::Error;
 use tokio::task::JoinHandle;
@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{AppState, router};
 use crate::auth::Gate;
-use crate::limits::{DRAIN_MAX, REQUEST_READ_MAX};
+use crate::connections::Bounded;
+use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, REQUEST_READ_MAX, STREAMS_MAX};
 use crate::tokens::Tokens;
 
 /// Settings of a server.
@@ -101,17 +102,17 @@ impl Server {
         let stopping = CancellationToken::new();
         let app = router(AppState::new(engine.clone(), Gate::new(tokens, tokens_required), stopping.clone()));
         let handle = Handle::new();
+        let failed = |source| StartError::Listen { address: options.listen, source };
+        let mut server = axum_server::from_tcp(listener)
+            .map_err(failed)?
+            .handle(handle.clone())
+            .first_request_timeout(REQUEST_READ_MAX)
+            .acceptor(Bounded::new(CONNECTIONS_MAX));
+        limit_time(server.http_builder());
+        let app = app.into_make_service();
         let serving = match tls.clone() {
-            Some(tls) => {
-                let mut server = axum_server::from_tcp_rustls(listener, tls).map_err(failed)?.handle(handle.clone());
-                limit_heads(server.http_builder());
-                tokio::spawn(server.serve(app.into_make_service()))
-            }
-            None => {
-                let mut server = axum_server::from_tcp(listener).map_err(failed)?.handle(handle.clone());
-                limit_heads(server.http_builder());
-                tokio::spawn(server.serve(app.into_make_service()))
-            }
+            Some(tls) => tokio::spawn(server.map(|bounded| RustlsAcceptor::new(tls).acceptor(bounded)).serve(app)),
+            None => tokio::spawn(server.serve(app)),
         };
         Ok(Self { address, tls: tls.is_some(), engine, handle, stopping, serving })
     }
@@ -163,8 +164,13 @@ async fn load_tls(files: &TlsFiles) -> Result<RustlsConfig, StartError> {
     })
 }
 
-/// A client that sends its request's head a byte a minute holds a connection, but not for ever.
-fn limit_heads(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
+/// A client that sends its request a byte a minute, or goes without a word, does not hold its connection for ever.
+fn limit_time(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
     builder.http1().timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(REQUEST_READ_MAX);
-    builder.http2().timer(hyper_util::rt::TokioTimer::new()).max_concurrent_streams(Some(1_024));
+    builder
+        .http2()
+        .timer(hyper_util::rt::TokioTimer::new())
+        .keep_alive_interval(REQUEST_READ_MAX)
+        .keep_alive_timeout(REQUEST_READ_MAX)
+        .max_concurrent_streams(STREAMS_MAX);
 }

@@ -80,6 +80,9 @@ pub(crate) struct HistoryView {
     to: String,
     actor: String,
     roles: Vec<String>,
+    /// The token that acted as this actor, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<String>,
     /// The actor was believed without a token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unverified: bool,
@@ -201,6 +204,7 @@ impl From<HistoryItem> for HistoryView {
             to,
             actor: actor.id,
             roles: actor.roles,
+            via: actor.via,
             unverified: !actor.verified,
             at,
             run,
@@ -213,9 +217,10 @@ impl From<HistoryItem> for HistoryView {
     }
 }
 
-/// The answer to a command: `status` where it succeeded, the refusal's own where not.
-pub(crate) fn answer(status: StatusCode, answer: Answer) -> Result<Response, Problem> {
-    let success = answer.result.map_err(Problem::from)?;
+/// The answer to a command: `status` where it succeeded, the refusal's own where not. `keyed`: it came with an
+/// idempotency key, so that it may be sent again even where its fate is unknown.
+pub(crate) fn answer(status: StatusCode, answer: Answer, keyed: bool) -> Result<Response, Problem> {
+    let success = answer.result.map_err(|refusal| Problem::of_command(refusal, keyed))?;
     let mut response = (status, Json(SuccessView::from(success))).into_response();
     mark_replayed(&mut response, answer.replayed);
     Ok(response)

@@ -86,12 +86,6 @@ pub(super) fn is_spent() -> bool {
     IS_SPENT.get()
 }
 
-/// Steps taken since [`begin`].
-#[cfg(test)]
-pub(super) fn taken() -> u64 {
-    EXPRESSION_STEPS_MAX - LEFT.get()
-}
-
 /// Takes `steps`, or refuses and leaves nothing, so that every later step is refused too.
 pub(super) fn charge(steps: u64) -> Result<(), ExecutionError> {
     if let Some(left) = LEFT.get().checked_sub(steps) {

@@ -9,9 +9,16 @@ use lockkeeper_model::Refusal;
 use crate::app::AppState;
 use crate::limits::PAGE_WORKFLOWS;
 use crate::problem::Problem;
+use crate::views::ProblemView;
 
 /// The API as an OpenAPI 3.1 document.
-#[utoipa::path(get, path = "/openapi.json", tag = "about", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "get_openapi", tag = "about",
+    responses(
+        (status = 200, description = "OpenAPI 3.1", body = Object),
+        (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
+    )
+)]
 pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(crate::openapi())
 }
@@ -28,7 +35,13 @@ struct Page {
 }
 
 /// A page that says what runs here.
-#[utoipa::path(get, path = "/", tag = "about", responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    get, path = "/", operation_id = "get_page", tag = "about",
+    responses(
+        (status = 200, description = "A page", body = String, content_type = "text/html"),
+        (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
+    )
+)]
 pub(crate) async fn page(State(state): State<AppState>) -> Result<Response, Problem> {
     let tokens_required = state.gate.tokens_required;
     // Without a token nobody learns what runs here.

@@ -29,7 +29,8 @@ pub(crate) struct CloseBody {
 
 /// Ends the run at once: status `terminated`.
 #[utoipa::path(
-    post, path = "/v1/workflows/{workflow}/instances/{id}/terminate", tag = "instances",
+    post, path = "/v1/workflows/{workflow}/instances/{id}/terminate",
+    operation_id = "terminate_instance", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("id" = String, Path, description = "The instance's id, percent-encoded"),
@@ -38,7 +39,8 @@ pub(crate) struct CloseBody {
     request_body = CloseBody,
     responses(
         (status = 200, description = "`applied`", body = SuccessView),
-        (status = 409, description = "`already_closed`, `state_mismatch` (another run)", body = ProblemView),
+        (status = 409, description = "`already_closed`, `state_mismatch` (another run)",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -54,7 +56,7 @@ pub(crate) async fn terminate(
 
 /// Ends the run on request: status `canceled`.
 #[utoipa::path(
-    post, path = "/v1/workflows/{workflow}/instances/{id}/cancel", tag = "instances",
+    post, path = "/v1/workflows/{workflow}/instances/{id}/cancel", operation_id = "cancel_instance", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("id" = String, Path, description = "The instance's id, percent-encoded"),
@@ -63,7 +65,8 @@ pub(crate) async fn terminate(
     request_body = CloseBody,
     responses(
         (status = 200, description = "`applied`", body = SuccessView),
-        (status = 409, description = "`already_closed`, `state_mismatch` (another run)", body = ProblemView),
+        (status = 409, description = "`already_closed`, `state_mismatch` (another run)",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -85,7 +88,8 @@ async fn close(
     body: CloseBody,
     action: fn(Close) -> Action,
 ) -> Result<Response, Problem> {
+    let keyed = idempotency_key.is_some();
     let action = action(Close { run: body.run, reason: body.reason });
     let command = Command { instance, action, actor: caller.actor(body.actor)?, idempotency_key };
-    views::answer(StatusCode::OK, state.engine.send(command, None).await)
+    views::answer(StatusCode::OK, state.engine.send(command, None).await, keyed)
 }

@@ -86,7 +86,7 @@ impl EventBody {
 
 /// Sends an event.
 #[utoipa::path(
-    post, path = "/v1/workflows/{workflow}/instances/{id}/events", tag = "instances",
+    post, path = "/v1/workflows/{workflow}/instances/{id}/events", operation_id = "send_event", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("id" = String, Path, description = "The instance's id, percent-encoded"),
@@ -96,8 +96,10 @@ impl EventBody {
     responses(
         (status = 200, description = "`applied`, `already_applied`, `pending_approval`; `Idempotency-Replayed: true` where it \
                                       is the first outcome again", body = SuccessView),
-        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `key_reused`", body = ProblemView),
-        (status = 422, description = "`guard_rejected`, `guard_error`, `unknown_event`, `ambiguous_target`", body = ProblemView),
+        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `key_reused`",
+         body = ProblemView, content_type = "application/problem+json"),
+        (status = 422, description = "`guard_rejected`, `guard_error`, `unknown_event`, `ambiguous_target`",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -108,6 +110,7 @@ pub(crate) async fn send(
     Key(key): Key,
     body::Json(body): body::Json<EventBody>,
 ) -> Result<Response, Problem> {
+    let keyed = key.is_some();
     let (command, wait) = body.command(instance, &caller, key)?;
-    views::answer(StatusCode::OK, state.engine.send(command, wait).await)
+    views::answer(StatusCode::OK, state.engine.send(command, wait).await, keyed)
 }

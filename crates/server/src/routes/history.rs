@@ -38,7 +38,7 @@ pub(crate) struct HistoryList {
 
 /// The committed changes of an instance, one for each version.
 #[utoipa::path(
-    get, path = "/v1/workflows/{workflow}/instances/{id}/history", tag = "instances",
+    get, path = "/v1/workflows/{workflow}/instances/{id}/history", operation_id = "get_history", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("id" = String, Path, description = "The instance's id, percent-encoded"),
@@ -46,7 +46,8 @@ pub(crate) struct HistoryList {
     ),
     responses(
         (status = 200, description = "One page", body = HistoryList),
-        (status = 404, description = "`unknown_workflow`, `unknown_instance`; some known are named", body = ProblemView),
+        (status = 404, description = "`unknown_workflow`, `unknown_instance`; some known are named",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use lockkeeper_engine::InstanceQuery;
-use lockkeeper_model::{Action, Command, Data, InstanceId, InstanceKey, Start};
+use lockkeeper_model::{Action, Command, Data, InstanceId, InstanceKey, Start, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub(crate) struct StartBody {
 
 /// Begins a run.
 #[utoipa::path(
-    post, path = "/v1/workflows/{workflow}/instances", tag = "instances",
+    post, path = "/v1/workflows/{workflow}/instances", operation_id = "start_instance", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, a start takes effect once")
@@ -52,7 +52,8 @@ pub(crate) struct StartBody {
     request_body = StartBody,
     responses(
         (status = 201, description = "`started`", body = SuccessView),
-        (status = 409, description = "`already_running`, `key_reused`", body = ProblemView),
+        (status = 409, description = "`already_running`, `key_reused`",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -67,6 +68,7 @@ pub(crate) async fn start(
     only("conflict_policy", body.conflict_policy.as_deref(), "fail")?;
     not_built("request_id", body.request_id.is_some())?;
     not_built("execution_timeout_ms", body.execution_timeout_ms.is_some())?;
+    let keyed = key.is_some();
     let id = match (body.id, &key) {
         (Some(id), _) => InstanceId::new(&id)?,
         (None, Some(key)) => InstanceId::new(&id_under_key(workflow.as_str(), key).to_string())?,
@@ -79,7 +81,7 @@ pub(crate) async fn start(
         idempotency_key: key,
     };
     let location = location(&command.instance);
-    let mut response = views::answer(StatusCode::CREATED, state.engine.send(command, None).await)?;
+    let mut response = views::answer(StatusCode::CREATED, state.engine.send(command, None).await, keyed)?;
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -125,7 +127,7 @@ pub(crate) struct StaleParams {
 
 /// An instance as last committed.
 #[utoipa::path(
-    get, path = "/v1/workflows/{workflow}/instances/{id}", tag = "instances",
+    get, path = "/v1/workflows/{workflow}/instances/{id}", operation_id = "get_instance", tag = "instances",
     params(
         ("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"),
         ("id" = String, Path, description = "The instance's id, percent-encoded"),
@@ -133,7 +135,8 @@ pub(crate) struct StaleParams {
     ),
     responses(
         (status = 200, description = "The instance", body = InstanceView),
-        (status = 404, description = "`unknown_workflow`, `unknown_instance`; some known are named", body = ProblemView),
+        (status = 404, description = "`unknown_workflow`, `unknown_instance`; some known are named",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -160,7 +163,8 @@ pub(crate) struct ListParams {
     /// Only those in this state.
     state: Option<String>,
     /// Only those of this status.
-    status: Option<String>,
+    #[param(value_type = Option<String>)]
+    status: Option<Status>,
     /// Only those whose id contains this.
     q: Option<String>,
     /// Items of the page: 1 to 1,000 (default 50). A search may give fewer and still have a `next_cursor`.
@@ -178,7 +182,7 @@ pub(crate) struct InstanceList {
 
 /// Instances of a workflow, newest first.
 #[utoipa::path(
-    get, path = "/v1/workflows/{workflow}/instances", tag = "instances",
+    get, path = "/v1/workflows/{workflow}/instances", operation_id = "list_instances", tag = "instances",
     params(("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"), ListParams),
     responses(
         (status = 200, description = "One page", body = InstanceList),
@@ -192,9 +196,9 @@ pub(crate) async fn list(
 ) -> Result<Json<InstanceList>, Problem> {
     let query = InstanceQuery {
         state: params.state,
-        status: params.status,
+        status: params.status.map(|status| status.as_str().to_owned()),
         contains: params.q.filter(|q| !q.is_empty()),
-        cursor: params.cursor,
+        cursor: params.cursor.filter(|cursor| !cursor.is_empty()),
         limit: page_limit(params.limit)?,
     };
     let page = state.engine.instances(&workflow, query).await?;

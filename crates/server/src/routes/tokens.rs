@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use lockkeeper_model::Refusal;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::app::AppState;
 use crate::auth::Caller;
@@ -13,6 +13,7 @@ use crate::body::{self, Params};
 use crate::path::NamePath;
 use crate::problem::Problem;
 use crate::routes::page_limit;
+use crate::routes::workflows::PageParams;
 use crate::tokens::{Token, TokenError};
 use crate::views::ProblemView;
 
@@ -45,17 +46,6 @@ pub(crate) struct TokenList {
     next_cursor: Option<String>,
 }
 
-/// Where to go on, and how far.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct PageParams {
-    /// Items of the page: 1 to 1,000 (default 50).
-    limit: Option<usize>,
-    /// `next_cursor` of an earlier page.
-    cursor: Option<String>,
-}
-
 impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
@@ -67,7 +57,7 @@ impl From<TokenError> for Problem {
 
 /// Makes a token (role `admin`). The first one is made with the server stopped: `lockkeeper token create --store URL`.
 #[utoipa::path(
-    post, path = "/v1/tokens", tag = "tokens",
+    post, path = "/v1/tokens", operation_id = "create_token", tag = "tokens",
     request_body = CreateBody,
     responses(
         (status = 201, description = "Made", body = CreatedView),
@@ -92,7 +82,7 @@ pub(crate) async fn create(
 
 /// The tokens by name, revoked ones included (role `admin`).
 #[utoipa::path(
-    get, path = "/v1/tokens", tag = "tokens",
+    get, path = "/v1/tokens", operation_id = "list_tokens", tag = "tokens",
     params(PageParams),
     responses(
         (status = 200, description = "One page", body = TokenList),
@@ -105,17 +95,19 @@ pub(crate) async fn list(
     Params(params): Params<PageParams>,
 ) -> Result<Json<TokenList>, Problem> {
     caller.admin()?;
-    let (items, next_cursor) = state.gate.tokens.list(page_limit(params.limit)?, params.cursor).await?;
+    let cursor = params.cursor.filter(|cursor| !cursor.is_empty());
+    let (items, next_cursor) = state.gate.tokens.list(page_limit(params.limit)?, cursor).await?;
     Ok(Json(TokenList { items, next_cursor }))
 }
 
 /// Revokes a token (role `admin`).
 #[utoipa::path(
-    delete, path = "/v1/tokens/{name}", tag = "tokens",
+    delete, path = "/v1/tokens/{name}", operation_id = "revoke_token", tag = "tokens",
     params(("name" = String, Path, description = "The token's name, percent-encoded")),
     responses(
         (status = 200, description = "Revoked", body = Object),
-        (status = 404, description = "No such token is active; the active are named", body = ProblemView),
+        (status = 404, description = "No such token is active; the active are named",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]

@@ -55,12 +55,13 @@ pub(crate) struct TransitionsView {
 /// Atomic: a vote short of its quorum counts as not applied, and nothing is recorded. An idempotency key stands for the
 /// whole request.
 #[utoipa::path(
-    post, path = "/v1/transitions", tag = "instances",
+    post, path = "/v1/transitions", operation_id = "send_transitions", tag = "instances",
     params(("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the moves take effect once")),
     request_body = TransitionsBody,
     responses(
         (status = 200, description = "Atomic: all took effect. Otherwise: each result says", body = TransitionsView),
-        (status = 409, description = "Atomic: none took effect; `failed_index` and `results` say why", body = ProblemView),
+        (status = 409, description = "Atomic: none took effect; `failed_index` and `results` say why",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -160,9 +161,19 @@ async fn each(state: &AppState, commands: Vec<Command>, wait: Option<Duration>) 
     }
     let lost = || Refusal::Unknown { detail: "the node stopped working on it; read the history".to_owned() };
     let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(|| lost().into()));
-    let results: Vec<_> = answers.map(|answer| answer.result).collect();
-    let failed_index = results.iter().position(Result::is_err);
-    let results = keys.iter().zip(results).map(|(key, one)| result(key, one)).collect();
+    let answers: Vec<Answer> = answers.collect();
+    let failed_index = answers.iter().position(|answer| answer.result.is_err());
+    let results = keys.iter().zip(answers).map(|(key, answer)| {
+        let mut one = result(key, answer.result);
+        // The header would speak for all of them.
+        if answer.replayed
+            && let Value::Object(fields) = &mut one
+        {
+            fields.insert("replayed".to_owned(), json!(true));
+        }
+        one
+    });
+    let results = results.collect();
     Ok(Json(TransitionsView { atomic: false, results, failed_index }).into_response())
 }
 

@@ -33,13 +33,14 @@ pub(crate) struct PutView {
 ///
 /// YAML or JSON, told apart by the content type; without one, a text that begins with `{` is JSON.
 #[utoipa::path(
-    put, path = "/v1/workflows/{workflow}", tag = "workflows",
+    put, path = "/v1/workflows/{workflow}", operation_id = "put_workflow", tag = "workflows",
     params(("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}")),
     request_body(content((String = "application/yaml"), (Object = "application/json"))),
     responses(
         (status = 200, description = "The same text was there already", body = PutView),
         (status = 201, description = "A new version", body = PutView),
-        (status = 422, description = "`invalid_definition`: what is wrong, where, and what to write", body = ProblemView),
+        (status = 422, description = "`invalid_definition`: what is wrong, where, and what to write",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -103,11 +104,12 @@ pub(crate) struct WorkflowView {
 
 /// A definition, the newest version or another.
 #[utoipa::path(
-    get, path = "/v1/workflows/{workflow}", tag = "workflows",
+    get, path = "/v1/workflows/{workflow}", operation_id = "get_workflow", tag = "workflows",
     params(("workflow" = String, Path, description = "[a-z][a-z0-9_-]{0,63}"), VersionParams),
     responses(
         (status = 200, description = "The definition", body = WorkflowView),
-        (status = 404, description = "No such workflow or version; the known are named", body = ProblemView),
+        (status = 404, description = "No such workflow or version; the known are named",
+         body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
 )]
@@ -136,9 +138,9 @@ pub(crate) async fn get(
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageParams {
     /// Items of the page: 1 to 1,000 (default 50).
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// `next_cursor` of an earlier page.
-    cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
 }
 
 /// A workflow in a list.
@@ -159,7 +161,7 @@ pub(crate) struct WorkflowList {
 
 /// The workflows, by name.
 #[utoipa::path(
-    get, path = "/v1/workflows", tag = "workflows",
+    get, path = "/v1/workflows", operation_id = "list_workflows", tag = "workflows",
     params(PageParams),
     responses(
         (status = 200, description = "One page", body = WorkflowList),
@@ -170,7 +172,8 @@ pub(crate) async fn list(
     State(state): State<AppState>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<WorkflowList>, Problem> {
-    let page = state.engine.workflows(params.cursor, page_limit(params.limit)?).await?;
+    let cursor = params.cursor.filter(|cursor| !cursor.is_empty());
+    let page = state.engine.workflows(cursor, page_limit(params.limit)?).await?;
     let item = |(workflow, version, put_at)| WorkflowItem { workflow, version, put_at };
     Ok(Json(WorkflowList { items: page.items.into_iter().map(item).collect(), next_cursor: page.next }))
 }
