@@ -29,7 +29,8 @@ pub(crate) struct AppState {
     pub(crate) started: Instant,
     /// Set when the server is to stop: those who only wait for news give up.
     pub(crate) stopping: CancellationToken,
-    requests: Arc<Semaphore>,
+    /// All permits are free while no request is under way.
+    pub(crate) requests: Arc<Semaphore>,
     /// Permits are KiB.
     bodies: Arc<Semaphore>,
 }
@@ -115,6 +116,10 @@ pub(crate) fn router(state: AppState) -> Router {
 async fn bound(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let busy = |detail: String| Problem::from(Refusal::Busy { detail }).into_response();
     let Ok(_request) = state.requests.clone().try_acquire_owned() else {
+        if state.stopping.is_cancelled() {
+            let detail = "this node is shutting down; nothing was written".to_owned();
+            return Problem::from(Refusal::Unavailable { detail }).into_response();
+        }
         return busy(format!("{REQUESTS_MAX} requests are under way; send it again a little later"));
     };
     let kib = u32::try_from(body_bytes(&request).div_ceil(KIB)).unwrap_or(u32::MAX);

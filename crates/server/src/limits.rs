@@ -40,5 +40,8 @@ pub const TOKENS_REMEMBERED: u64 = 10_000;
 /// How long a shutdown waits for requests under way: a little more than any may take.
 pub const DRAIN_MAX: Duration = Duration::from_secs(32);
 
+/// How long a shutdown leaves connections on which no request is under way: long enough to write out the last answers.
+pub const FLUSH_MAX: Duration = Duration::from_secs(1);
+
 /// Workflows that the page at `/` lists.
 pub const PAGE_WORKFLOWS: usize = 50;

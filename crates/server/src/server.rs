@@ -9,13 +9,14 @@ use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use lockkeeper_engine::{Clock, Engine};
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{AppState, router};
 use crate::auth::Gate;
 use crate::connections::Bounded;
-use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, REQUEST_READ_MAX, STREAMS_MAX};
+use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, FLUSH_MAX, REQUEST_READ_MAX, REQUESTS_MAX, STREAMS_MAX};
 use crate::tokens::Tokens;
 
 /// Settings of a server.
@@ -77,6 +78,7 @@ pub struct Server {
     engine: Engine,
     handle: Handle<SocketAddr>,
     stopping: CancellationToken,
+    requests: Arc<Semaphore>,
     serving: JoinHandle<io::Result<()>>,
 }
 
@@ -100,7 +102,9 @@ impl Server {
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stopping = CancellationToken::new();
-        let app = router(AppState::new(engine.clone(), Gate::new(tokens, tokens_required), stopping.clone()));
+        let state = AppState::new(engine.clone(), Gate::new(tokens, tokens_required), stopping.clone());
+        let requests = state.requests.clone();
+        let app = router(state);
         let handle = Handle::new();
         let failed = |source| StartError::Listen { address: options.listen, source };
         let mut server = axum_server::from_tcp(listener)
@@ -114,7 +118,7 @@ impl Server {
             Some(tls) => tokio::spawn(server.map(|bounded| RustlsAcceptor::new(tls).acceptor(bounded)).serve(app)),
             None => tokio::spawn(server.serve(app)),
         };
-        Ok(Self { address, tls: tls.is_some(), engine, handle, stopping, serving })
+        Ok(Self { address, tls: tls.is_some(), engine, handle, stopping, requests, serving })
     }
 
     /// Where it listens.
@@ -140,18 +144,35 @@ impl Server {
     ///
     /// # Errors
     /// What broke the listener, if something did.
-    pub async fn stop(self) -> io::Result<()> {
+    pub async fn stop(mut self) -> io::Result<()> {
         self.stopping.cancel();
         self.handle.graceful_shutdown(Some(DRAIN_MAX));
         // A listener that broke before has been awaited already, and must not be polled again.
         let served = if self.serving.is_finished() {
             Ok(())
         } else {
-            self.serving.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+            let served = tokio::select! {
+                served = &mut self.serving => served,
+                () = answered(&self.requests) => {
+                    // Those left have asked for nothing whole: they are not waited for.
+                    self.handle.shutdown();
+                    (&mut self.serving).await
+                }
+            };
+            served.unwrap_or_else(|error| Err(io::Error::other(error)))
         };
         self.engine.shutdown().await;
         served
     }
+}
+
+/// Returns once no request is under way, and the last answers have had time to be written out.
+async fn answered(requests: &Semaphore) {
+    const ALL: u32 = REQUESTS_MAX as u32;
+    // Held meanwhile: whoever asks now is refused, and so nothing is done that could go unanswered. An error cannot be:
+    // nobody closes it.
+    let _all = requests.acquire_many(ALL).await;
+    tokio::time::sleep(FLUSH_MAX).await;
 }
 
 async fn load_tls(files: &TlsFiles) -> Result<RustlsConfig, StartError> {

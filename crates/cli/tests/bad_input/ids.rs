@@ -169,6 +169,8 @@ async fn actors_and_roles_are_names_too() {
         assert_eq!(answer.status, 400, "{actor}: {answer:?}");
         answer.problem(400, "malformed");
     }
+    let mistyped = json!({ "event": "submit", "actor": { "id": "a", "rolls": ["finance"] } });
+    assert!(api.send("item", "i", &mistyped).await.detail(400, "malformed").contains("`rolls`"));
     for actor in [json!("a/b 🦀"), json!({ "id": "x".repeat(128), "roles": ["r/1", "é"] })] {
         let set = json!({ "event": "set", "actor": actor, "data": { "value": 1 } });
         assert_eq!(api.send("item", "i", &set).await.outcome(), "applied");

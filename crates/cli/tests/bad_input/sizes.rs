@@ -60,7 +60,7 @@ async fn escapes_do_not_count() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_bodies_have_their_limit_too() {
-    let (_store, server, api) = begin().await;
+    let (_store, _server, api) = begin().await;
     let large = "x".repeat(BODY_MAX + 1);
     for call in [
         Call::put("item", &large),

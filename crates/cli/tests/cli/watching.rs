@@ -42,7 +42,7 @@ fn each_change_is_a_line_as_it_happens() {
     let (store, server, cli) = begin("ticket");
     cli.run(&["start", "ticket/7", "--as", "zoe"]).ok();
     let mut watch = Watch::start(&store, &server, &["ticket/7", "--until-closed", "-o", "json"]);
-    let mut next = |watch: &mut Watch| -> Value { serde_json::from_str(&watch.next().expect("a line")).unwrap() };
+    let next = |watch: &mut Watch| -> Value { serde_json::from_str(&watch.next().expect("a line")).unwrap() };
     assert_eq!(next(&mut watch)["kind"], "start", "what was there before comes first");
     cli.run(&["send", "ticket/7", "escalate", "--data", r#"{"reason": "r"}"#]).ok();
     let row = next(&mut watch);
