@@ -22,7 +22,7 @@ use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner, data_bytes, deadline};
 use crate::limits::MOVES_MAX;
 use crate::pending::{Phase, given_up};
-use crate::strategy::{NAME, backoff, pause, took_place};
+use crate::strategy::{NAME, backoff, pause};
 
 /// All moves took effect (or had done so already).
 #[derive(Clone, Debug, PartialEq)]
@@ -264,7 +264,7 @@ impl Request {
         for open in std::mem::take(&mut self.open) {
             // The version first: a commit on an older version that is then not found can never be.
             let current = self.inner.store.confirm(&open.record, &[], self.inner.clock.now()).await;
-            let found = took_place(&*self.inner.store, &open.record, open.expected_version, open.commit_id).await;
+            let found = self.inner.store.committed(&open.record, open.expected_version, open.commit_id).await;
             match (current, found) {
                 (_, Ok(true)) => return Ok(Some(open.successes)),
                 (Ok(current), Ok(false)) if current.version > open.expected_version => {}

@@ -210,8 +210,11 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
         match work {
             Work::Batch(batch) => {
                 // Never closed, so a permit always comes; those who wait for it have their own deadlines.
-                let _active = inner.active.acquire().await;
+                let active = inner.active.acquire().await;
                 Attempt::new(&inner, &key).run(batch).await;
+                drop(active);
+                // Those who were just answered may have more to send: let them, so that it shares the next commit.
+                tokio::task::yield_now().await;
             }
             // The holder is bounded by its own deadline, and its guard is dropped even if it dies.
             Work::Exclusive(until_done) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{Action, Instance, InstanceKey, Refusal};
-use lockkeeper_store::{CommitError, ListOrder, Record, RecordKey, Store, StoredKey, Verdict};
+use lockkeeper_store::{CommitError, ListOrder, Record, StoredKey, Verdict};
 use rand::RngExt;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -350,7 +350,8 @@ impl<'a> Attempt<'a> {
         let current = current.map_err(|error| unavailable(&error))?.version;
         for place in 0..self.unsettled.len() {
             let open = &self.unsettled[place];
-            if took_place(&*self.inner.store, &key, open.expected_version, open.commit_id).await? {
+            let found = self.inner.store.committed(&key, open.expected_version, open.commit_id).await;
+            if found.map_err(|error| unavailable(&error))? {
                 let mut settled = self.unsettled.swap_remove(place);
                 self.committed(settled.instance.take());
                 return Ok(Some(settled));
@@ -360,17 +361,6 @@ impl<'a> Attempt<'a> {
         self.unsettled.retain(|open| open.expected_version >= current);
         Ok(None)
     }
-}
-
-/// Whether the commit that expected `expected_version` took place: then the next version carries its id.
-pub(crate) async fn took_place(
-    store: &dyn Store,
-    key: &RecordKey,
-    expected_version: i64,
-    commit_id: Uuid,
-) -> Result<bool, Refusal> {
-    let next = store.events(key, expected_version, 1).await.map_err(|error| unavailable(&error))?;
-    Ok(next.first().is_some_and(|event| event.version == expected_version + 1 && event.commit_id == commit_id))
 }
 
 /// The answer that the store has kept for this command's key.

@@ -10,8 +10,6 @@ pub mod record;
 pub mod sqlite;
 mod verify;
 
-use std::ops::RangeInclusive;
-
 use async_trait::async_trait;
 use uuid::Uuid;
 
@@ -57,11 +55,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the store did not answer.
     async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError>;
 
-    /// The versions of `key` that were written under `commit_id`, if that commit took place.
+    /// Whether the commit `commit_id`, which expected `expected_version`, took place: then the event of the next version
+    /// carries its id. One row is looked at, however long the history.
     ///
     /// # Errors
     /// [`ReadError`]: the store did not answer.
-    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError>;
+    async fn committed(&self, key: &RecordKey, expected_version: i64, commit_id: Uuid) -> Result<bool, ReadError>;
 
     /// Events of `key` with versions above `after`, oldest first, at most `limit` (itself at least 1 and at most
     /// [`limits::PAGE_MAX`]). An unknown record has none. Large events end a page early

@@ -8,7 +8,6 @@
 )]
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -193,9 +192,9 @@ impl Store for FaultyStore {
         self.inner.confirm(key, keys, now).await
     }
 
-    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError> {
+    async fn committed(&self, key: &RecordKey, expected_version: i64, commit_id: Uuid) -> Result<bool, ReadError> {
         self.check_read()?;
-        self.inner.committed(key, commit_id).await
+        self.inner.committed(key, expected_version, commit_id).await
     }
 
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {

@@ -1,9 +1,8 @@
 //! The embedded store as the trait tells it.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
@@ -111,10 +110,9 @@ impl Store for SqliteStore {
         self.readers.run(move |connection| queries::confirm(connection, &key, &keys, now)).await
     }
 
-    async fn committed(&self, key: &RecordKey, commit_id: Uuid) -> Result<Option<RangeInclusive<i64>>, ReadError> {
+    async fn committed(&self, key: &RecordKey, expected_version: i64, commit_id: Uuid) -> Result<bool, ReadError> {
         let key = key.clone();
-        let deadline = Instant::now() + self.options.read_wait;
-        self.readers.run(move |connection| queries::committed(connection, &key, commit_id, deadline)).await
+        self.readers.run(move |connection| queries::committed(connection, &key, expected_version, commit_id)).await
     }
 
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {

@@ -67,7 +67,7 @@ pub(crate) async fn all_commit_together(bench: &Bench) {
         assert_eq!(bench.version(&key(id)).await, version, "{id}");
     }
     for set in &sets {
-        assert!(bench.store.committed(&set.0.key, set.0.commit_id).await.expect("an answer").is_some());
+        assert!(bench.store.committed(&set.0.key, set.0.expected_version, set.0.commit_id).await.expect("an answer"));
     }
 }
 

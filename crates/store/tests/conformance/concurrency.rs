@@ -89,7 +89,7 @@ pub(crate) async fn what_was_answered_is_read(bench: &Bench) {
                     assert_eq!(read.version, version + 1);
                     let confirmed = store.confirm(&key, &[], moment(0)).await.expect("an answer");
                     assert_eq!(confirmed.version, version + 1);
-                    assert_eq!(store.committed(&key, id).await, Ok(Some(version + 1..=version + 1)));
+                    assert_eq!(store.committed(&key, version, id).await, Ok(true));
                     assert_eq!(store.events(&key, version, 10).await.expect("an answer").len(), 1);
                 }
             })
@@ -121,8 +121,8 @@ pub(crate) async fn a_dropped_commit_leaves_no_half(bench: &Bench) {
         assert_eq!(bench.all_events(&set.0.key).await.len() as i64, version);
         let confirmed = bench.store.confirm(&set.0.key, &["k".to_owned()], moment(0)).await.expect("an answer");
         assert_eq!(confirmed.keys.len() as i64, version / 3);
-        let found = bench.store.committed(&set.0.key, set.0.commit_id).await;
-        assert_eq!(found, Ok((version == 3).then_some(1..=3)));
+        let found = bench.store.committed(&set.0.key, 0, set.0.commit_id).await;
+        assert_eq!(found, Ok(version == 3));
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) async fn after_close_all_is_unavailable(bench: &Bench) {
     let closed = |error: ReadError| matches!(error, ReadError::Unavailable(_));
     assert!(bench.store.read(&key("a")).await.is_err_and(closed));
     assert!(bench.store.confirm(&key("a"), &[], moment(0)).await.is_err_and(closed));
-    assert!(bench.store.committed(&key("a"), Uuid::new_v4()).await.is_err_and(closed));
+    assert!(bench.store.committed(&key("a"), 0, Uuid::new_v4()).await.is_err_and(closed));
     assert!(bench.store.events(&key("a"), 0, 1).await.is_err_and(closed));
     assert!(bench.store.list(&query(ListOrder::Id)).await.is_err_and(closed));
 }

@@ -113,11 +113,11 @@ async fn a_verdict_that_does_not_come_is_unknown_and_can_be_asked_for() {
     other.execute_batch("BEGIN IMMEDIATE").expect("the write lock");
     let set = next(&key("a"), 0);
     assert!(matches!(store.commit(set.clone()).await, Err(CommitError::Unknown(_))));
-    assert_eq!(store.committed(&set.key, set.commit_id).await, Ok(None));
+    assert_eq!(store.committed(&set.key, 0, set.commit_id).await, Ok(false));
     drop(other);
     // It goes on where it stood; whoever gets the next version knows that it is settled.
     while store.ping().await.is_err() {}
-    assert_eq!(store.committed(&set.key, set.commit_id).await, Ok(Some(1..=1)));
+    assert_eq!(store.committed(&set.key, 0, set.commit_id).await, Ok(true));
     assert!(matches!(store.commit(next(&set.key, 0)).await, Ok(Verdict::Lost(Some(_)))));
 }
 
