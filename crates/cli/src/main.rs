@@ -10,7 +10,6 @@ mod excerpt;
 mod failure;
 mod input;
 mod json;
-mod outline;
 mod output;
 mod problem;
 mod report;

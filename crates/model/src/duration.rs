@@ -1,9 +1,9 @@
-//! Durations as they are written in definitions: `50ms`, `5s`, `72h`.
+//! Durations as they are written in definitions and flags: `50ms`, `5s`, `72h`.
 
 use std::time::Duration;
 
 /// Reads `^\d+(ms|s|m|h|d)$`; none if the text is not of that form, or past what a `Duration` of milliseconds holds.
-pub(crate) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (count, unit) = text.split_at(digits);
     let count: u64 = count.parse().ok()?;

@@ -6,6 +6,7 @@
 pub mod actor;
 pub mod command;
 pub mod definition;
+pub mod duration;
 pub mod history;
 pub mod instance;
 pub mod limits;
@@ -14,7 +15,6 @@ pub mod outcome;
 
 mod approval;
 mod decide;
-mod duration;
 mod expression;
 
 pub use actor::Actor;

@@ -5,9 +5,12 @@ mod fields;
 mod json;
 pub(crate) mod machine;
 mod node;
+mod outline;
 mod reader;
 pub(crate) mod suggestion;
 mod yaml;
+
+pub use outline::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
 
 use std::fmt;
 use std::time::Duration;
