@@ -147,7 +147,13 @@ impl Client {
 
     /// Sends the request once; whatever goes wrong ends the command.
     pub(crate) async fn call(&self, request: &Request) -> Result<Answer, Failure> {
-        self.try_call(request).await.map_err(|e| self.failure(e))
+        self.try_call(request).await.map_err(|error| match error {
+            // A read changes nothing, whether it arrived or not.
+            CallError::Lost(detail) if request.method == reqwest::Method::GET => {
+                self.failure(CallError::NotSent(detail))
+            }
+            error => self.failure(error),
+        })
     }
 
     /// The failure of a request that is not sent again.

@@ -28,7 +28,7 @@ pub(crate) struct ListArgs {
     #[arg(long, requires = "workflow", value_enum)]
     pub status: Option<Status>,
     /// Only instances whose id contains this text.
-    #[arg(long, requires = "workflow", value_name = "TEXT")]
+    #[arg(long, requires = "workflow", value_name = "TEXT", allow_hyphen_values = true)]
     pub q: Option<String>,
     /// The most items to list.
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "all", value_parser = limit)]
@@ -47,7 +47,6 @@ pub(crate) enum Status {
     Failed,
     Canceled,
     Terminated,
-    TimedOut,
 }
 
 /// Reads `--limit`.
