@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ pub(crate) struct Ended {
     /// What it wrote to standard error.
     pub(crate) log: String,
 }
+
+/// Lines that nobody has waited for yet: far more than a test's server writes.
+const LINES_MAX: usize = 10_000;
 
 /// The binary, free of what the environment of the tests says.
 pub(crate) fn command(dir: &Path) -> Command {
@@ -40,7 +43,7 @@ impl Program {
         let mut child = command.spawn().expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let log = Arc::new(Mutex::new(String::new()));
-        let (sender, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::sync_channel(LINES_MAX);
         let written = log.clone();
         // Ends with the process, when the pipe closes: then `lines` is cut off.
         std::thread::spawn(move || {
@@ -49,7 +52,8 @@ impl Program {
                 log.push_str(&line);
                 log.push('\n');
                 drop(log);
-                if sender.send(line).is_err() {
+                // A line beyond the bound is in the log only; the process must not wait for its reader.
+                if let Err(TrySendError::Disconnected(_)) = sender.try_send(line) {
                     break;
                 }
             }
