@@ -30,3 +30,20 @@ fn of_value(value: &Value) -> usize {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn small_maps_weigh_far_more_than_their_text() {
+        let maps = Value::Array(vec![json!({"a": 0}); 1_000]);
+        let text = maps.to_string().len();
+        assert!(of_value(&maps) > 50 * text, "{} for {text} bytes of text", of_value(&maps));
+        let long = json!("x".repeat(10_000));
+        assert!(of_value(&long) < 10_100, "a text weighs what it is long");
+        assert_eq!(of_data(&Data::new()), 0);
+    }
+}

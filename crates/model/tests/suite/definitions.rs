@@ -283,3 +283,25 @@ fn limits_are_kept() {
     let long = format!("{{workflow: a, initial: b, states: {{b: {{on: {{{name}: c}}}}, c: {{type: final}}}}}}");
     assert!(problems(&long, Format::Yaml).contains("event has 129 bytes; at most 128 are allowed"));
 }
+
+#[test]
+fn assigns_and_patterns_are_bounded() {
+    use lockkeeper_model::limits::{ASSIGNS_MAX, PATTERNS_MAX};
+    let with = |assigns: usize, patterns: usize| {
+        let fields: Vec<String> = (0..assigns).map(|n| format!("f{n}: 1")).collect();
+        let events: Vec<String> =
+            (0..patterns).map(|n| format!("e{n}: {{target: z, guard: \"event.t.matches('a{n}')\"}}")).collect();
+        let text = format!(
+            "workflow: w\ninitial: a\nstates:\n  a: {{on: {{set: {{target: z, assign: {{{}}}}}, {}}}}}\n  z: {{type: final}}\n",
+            fields.join(", "),
+            events.join(", ")
+        );
+        Definition::read(&text, Format::Yaml).err().unwrap_or_default()
+    };
+    assert_eq!(with(ASSIGNS_MAX, PATTERNS_MAX), []);
+    let one_too_many = |problems: Vec<Problem>, what: &str| {
+        assert!(!problems.is_empty() && problems[0].message.contains(what), "{problems:?}");
+    };
+    one_too_many(with(ASSIGNS_MAX + 1, 1), "fields are assigned");
+    one_too_many(with(1, PATTERNS_MAX + 1), "regular expressions");
+}
