@@ -83,3 +83,22 @@ impl AsyncWrite for Placed {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_holds_its_place_until_it_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = || async { TcpStream::connect(address).await.unwrap() };
+        let bounded = Bounded::new(1);
+        let first = bounded.place(stream().await).expect("the first has a place");
+        assert!(bounded.place(stream().await).is_err(), "one too many");
+        drop(first);
+        assert!(bounded.place(stream().await).is_ok(), "the place is free again");
+    }
+}
