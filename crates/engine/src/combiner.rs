@@ -98,9 +98,7 @@ impl Driver {
     }
 
     /// The next work, oldest first; none: the queue is empty and the key is free again.
-    ///
-    /// At most `commands_max` commands are taken at once.
-    pub(crate) fn next(&mut self, commands_max: usize) -> Option<Work> {
+    pub(crate) fn next(&mut self) -> Option<Work> {
         let mut slots = self.combiner.slots(&self.key);
         // A missing slot cannot be: only this driver removes it. Ending is right even then.
         let queue = slots.get_mut(&self.key)?;
@@ -111,7 +109,7 @@ impl Driver {
                 Turn::Command(pending) => {
                     bytes += pending.bytes();
                     batch.push(*pending);
-                    if batch.len() >= commands_max.min(BATCH_COMMANDS_MAX) || bytes >= BATCH_BYTES_MAX {
+                    if batch.len() >= BATCH_COMMANDS_MAX || bytes >= BATCH_BYTES_MAX {
                         break;
                     }
                 }

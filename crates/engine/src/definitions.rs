@@ -140,7 +140,7 @@ impl Definitions {
     }
 
     /// A version that is in memory already.
-    pub(crate) fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
+    fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
         self.compiled.get(&(workflow.clone(), version)).map(|(definition, _)| definition)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
+use lockkeeper_model::{Action, Command, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -16,8 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::combiner::{Combiner, Driver, Work};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::limits::{
-    ACTIVE_KEYS_MAX, BATCH_COMMANDS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX,
-    QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
+    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
@@ -195,18 +194,12 @@ impl Inner {
             inner.run(inner.combiner.push_front(pending));
         });
     }
-
-    /// How many commands of this key may commit together, as far as is known without a read.
-    fn commands_per_batch(&self, key: &InstanceKey) -> usize {
-        let known = self.cache.get(key).and_then(|i| self.definitions.compiled(&key.workflow, i.definition_version));
-        if known.is_none_or(|definition| definition.concurrency().combine) { BATCH_COMMANDS_MAX } else { 1 }
-    }
 }
 
 /// Serves one key until nobody waits there.
 async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     let key = driver.key().clone();
-    while let Some(work) = driver.next(inner.commands_per_batch(&key)) {
+    while let Some(work) = driver.next() {
         match work {
             Work::Batch(batch) => {
                 // Never closed, so a permit always comes; those who wait for it have their own deadlines.

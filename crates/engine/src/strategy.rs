@@ -41,7 +41,7 @@ pub(crate) struct Attempt<'a> {
     key: &'a InstanceKey,
     /// Commits whose fate is not known; while there are any, the batch's members stay the same.
     unsettled: Vec<Unsettled>,
-    /// The store could not say which member it rejects: commit one at a time.
+    /// Commit one at a time: the definition asks for it, or the store could not say which member it rejects.
     singly: bool,
     /// As the definition says that judged last.
     concurrency: Concurrency,
@@ -115,6 +115,10 @@ impl<'a> Attempt<'a> {
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
         self.concurrency = judges.concurrency();
+        if !self.concurrency.combine && batch.len() > 1 && self.unsettled.is_empty() {
+            self.singly = true;
+            return Step::Again(batch);
+        }
         let inner = self.inner;
         match batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await {
             Ok(folded) => self.commit(folded, &snapshot).await,

@@ -61,6 +61,20 @@ async fn a_hot_key_is_committed_in_few_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_combining_each_command_has_a_commit_of_its_own() {
+    let house = House::new().await;
+    let bare = support::WORKFLOW.replace("backoff: 1ms", "backoff: 1ms, combine: false");
+    support::put(&house.engine, "case", &bare).await;
+    house.start("a", json!({})).await;
+    house.store.commits.store(0, Ordering::SeqCst);
+    let answers = together(&house, (0..20).map(|n| event("a", "note", &format!("p{n}"))).collect()).await;
+    assert_eq!(count(&answers), BTreeMap::from([("applied", 20)]));
+    assert_eq!(house.store.commits.load(Ordering::SeqCst), 20);
+    let people: Vec<String> = house.history("a").await.into_iter().skip(1).map(|item| item.entry.actor.id).collect();
+    assert_eq!(people, (0..20).map(|n| format!("p{n}")).collect::<Vec<_>>(), "first come, first served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_vote_a_person_however_often_it_is_sent() {
     let house = House::new().await;
     house.start("a", json!({})).await;

@@ -218,10 +218,7 @@ async fn an_atomic_request_may_find_most_of_its_moves_made() {
 async fn an_atomic_request_out_of_time_says_that_nothing_was_written() {
     let house = House::new().await;
     house.start("a", json!({})).await;
-    house.store.hold();
-    let engine = house.engine.clone();
-    let first = tokio::spawn(async move { engine.send(event("a", "note", "first"), None).await });
-    house.store.arrived().await;
+    let first = house.held_note().await;
     let late = house.engine.send_atomic(vec![event("a", "note", "late")], Some(Duration::from_millis(50))).await;
     assert_eq!(late.unwrap_err().refusal.outcome(), "unavailable");
     house.store.release();
@@ -234,10 +231,7 @@ async fn an_atomic_request_out_of_time_says_that_nothing_was_written() {
 async fn a_sender_that_leaves_before_the_commit_leaves_nothing() {
     let house = House::new().await;
     house.start("a", json!({})).await;
-    house.store.hold();
-    let engine = house.engine.clone();
-    let first = tokio::spawn(async move { engine.send(event("a", "note", "first"), None).await });
-    house.store.arrived().await;
+    let first = house.held_note().await;
     let engine = house.engine.clone();
     let leaving = tokio::spawn(async move { engine.send(event("a", "note", "leaving"), None).await });
     waiting(&house.engine, 2).await;
@@ -254,10 +248,7 @@ async fn a_sender_that_leaves_before_the_commit_leaves_nothing() {
 async fn a_deadline_that_passes_in_the_queue_is_unavailable_and_writes_nothing() {
     let house = House::new().await;
     house.start("a", json!({})).await;
-    house.store.hold();
-    let engine = house.engine.clone();
-    let first = tokio::spawn(async move { engine.send(event("a", "note", "first"), None).await });
-    house.store.arrived().await;
+    let first = house.held_note().await;
     let late = house.engine.send(event("a", "note", "late"), Some(Duration::from_millis(50))).await;
     assert_eq!(name(&late), "unavailable");
     house.store.release();
@@ -311,10 +302,7 @@ async fn a_history_can_be_waited_for() {
 async fn a_shutdown_finishes_what_was_accepted() {
     let house = House::new().await;
     house.start("a", json!({})).await;
-    house.store.hold();
-    let engine = house.engine.clone();
-    let accepted = tokio::spawn(async move { engine.send(event("a", "note", "x"), None).await });
-    house.store.arrived().await;
+    let accepted = house.held_note().await;
     let engine = house.engine.clone();
     let stopping = tokio::spawn(async move { engine.shutdown().await });
     let refused = async {

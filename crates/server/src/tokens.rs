@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_engine::Clock;
-use lockkeeper_model::names::check_name;
 use lockkeeper_model::{Actor, Refusal, Timestamp};
 use lockkeeper_store::{
     ChangeSet, CommitError, Facets, ListOrder, ListQuery, ReadError, Record, RecordKey, Store, Verdict,
@@ -82,7 +81,6 @@ impl Tokens {
     /// `malformed` for a bad name or one that is in use; `unavailable`, `unknown`.
     pub async fn create(&self, name: &str, roles: Vec<String>, by: &str) -> Result<(Token, String), TokenError> {
         let actor = Actor::new(name, roles, true).map_err(|e| Refusal::Malformed { detail: e.to_string() })?;
-        check_name("token name", name).map_err(|e| Refusal::Malformed { detail: e.to_string() })?;
         let current = self.record(name).await?;
         if current.as_ref().is_some_and(|record| record.facets.secondary == ACTIVE) {
             let detail = format!("there is a token {name:?} already: revoke it first, or choose another name");

@@ -22,9 +22,6 @@ pub const PAGE_MAX: usize = 1_000;
 /// Rows that one page of a search may look at before it answers with what it has: no long readers.
 pub const SCAN_MAX: usize = 10_000;
 
-/// Idempotency keys looked up at once.
-pub const KEYS_PER_LOOKUP_MAX: usize = EVENTS_PER_SET_MAX;
-
 /// Idempotency keys of one change set: one for each command, and a command is at least one event.
 pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 

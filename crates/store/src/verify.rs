@@ -39,8 +39,8 @@ impl From<Breach> for Verdict {
 /// Checks one set.
 pub(crate) fn change_set(set: &ChangeSet) -> Result<(), Breach> {
     names(&set.key)?;
-    facet("the first facet", &set.facets.primary)?;
-    facet("the second facet", &set.facets.secondary)?;
+    text("the first facet", &set.facets.primary)?;
+    text("the second facet", &set.facets.secondary)?;
     if set.body.len() > BODY_BYTES_MAX {
         return Err(Breach::of_set(format!(
             "the body has {} bytes, at most {BODY_BYTES_MAX} are allowed",
@@ -95,10 +95,6 @@ fn names(key: &RecordKey) -> Result<(), Breach> {
         return Err(Breach::of_set("the space and the id must not be empty"));
     }
     Ok(())
-}
-
-fn facet(what: &str, value: &str) -> Result<(), Breach> {
-    text(what, value)
 }
 
 fn text(what: &str, value: &str) -> Result<(), Breach> {

@@ -22,6 +22,7 @@ use lockkeeper_store::{
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// How the next commit goes wrong.
@@ -276,6 +277,15 @@ impl House {
         let start = Start { run: Uuid::new_v4(), data: object(data) };
         let answer = self.engine.send(command(id, Action::Start(start), "ann"), None).await;
         answer.result.expect("started");
+    }
+
+    /// Holds the store back, and sends a note to `a` that has arrived there.
+    pub async fn held_note(&self) -> JoinHandle<Answer> {
+        self.store.hold();
+        let engine = self.engine.clone();
+        let first = tokio::spawn(async move { engine.send(event("a", "note", "first"), None).await });
+        self.store.arrived().await;
+        first
     }
 
     pub async fn history(&self, id: &str) -> Vec<HistoryItem> {
