@@ -1,5 +1,7 @@
 //! The bounds of a single workflow, instance and command. Each says why it is what it is.
 
+use std::time::Duration;
+
 /// Serialised size of an instance's data, and of the data sent with one event, in bytes. An instance is read, decided
 /// and written whole; past this size one move costs more than a synced commit.
 pub const DATA_BYTES_MAX: usize = 256 * 1024;
@@ -34,6 +36,35 @@ pub const REASON_BYTES_MAX: usize = 2_048;
 
 /// Voters of one approval: votes travel with the instance.
 pub const QUORUM_MAX: usize = 100;
+
+/// Attempts of one command, unless set otherwise: the second follows at once, and who loses two has met a crowd.
+pub const ATTEMPTS_DEFAULT: u32 = 3;
+
+/// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
+pub const ATTEMPTS_MAX: usize = 10;
+
+/// The first backoff, unless set otherwise: some ten synced commits.
+pub const BACKOFF_DEFAULT: Duration = Duration::from_millis(50);
+
+/// The longest first backoff: two of them fit into the time that a command may take.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// How long a command waits for a locked row, unless set otherwise: longer than any commit, shorter than the patience of
+/// whoever sent it.
+pub const LOCK_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The shortest wait for a locked row; not to wait at all is `on_locked: nowait`.
+pub const LOCK_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
+/// The longest wait for a locked row: as long as a command may take at all.
+pub const LOCK_TIMEOUT_MAX: Duration = Duration::from_secs(30);
+
+/// The part of contended commands above which an adaptive instance goes to the row lock, unless set otherwise: at 5 % a
+/// lock costs less than the lost writes.
+pub const ESCALATE_ABOVE_DEFAULT: f64 = 0.05;
+
+/// The largest such part that a definition may ask for: past it most commands have lost a write first.
+pub const ESCALATE_ABOVE_MAX: f64 = 0.5;
 
 /// Fields that one transition assigns: all of them are evaluated before any is kept.
 pub const ASSIGNS_MAX: usize = 64;

@@ -133,6 +133,12 @@ pub enum Refusal {
         /// The strategy in force.
         strategy: String,
     },
+    /// Somebody else holds the lock on the instance's row: another node, or a session that locked it by hand.
+    #[error("{}", lock_timeout(*waited_ms))]
+    LockTimeout {
+        /// How long the command waited, in milliseconds; 0: it did not, as `on_locked: nowait` says.
+        waited_ms: u64,
+    },
     /// A run of this id has not ended.
     #[error("run {run} of this id is still running")]
     AlreadyRunning {
@@ -244,6 +250,7 @@ impl Refusal {
             Self::StateMismatch { .. } => "LK0007",
             Self::VersionMismatch { .. } => "LK0008",
             Self::Conflict { .. } => "LK0009",
+            Self::LockTimeout { .. } => "LK0012",
             Self::AlreadyRunning { .. } => "LK0014",
             Self::AlreadyClosed { .. } => "LK0015",
             Self::KeyReused { .. } => "LK0016",
@@ -271,6 +278,7 @@ impl Refusal {
             Self::StateMismatch { .. } => "state_mismatch",
             Self::VersionMismatch { .. } => "version_mismatch",
             Self::Conflict { .. } => "conflict",
+            Self::LockTimeout { .. } => "lock_timeout",
             Self::AlreadyRunning { .. } => "already_running",
             Self::AlreadyClosed { .. } => "already_closed",
             Self::KeyReused { .. } => "key_reused",
@@ -289,7 +297,7 @@ impl Refusal {
     /// Whether the very same request may succeed when sent again, and does no harm. One whose fate is `unknown` is safe
     /// to send again under an idempotency key only, which is not known here.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::Busy { .. } | Self::Unavailable { .. })
+        matches!(self, Self::Conflict { .. } | Self::LockTimeout { .. } | Self::Busy { .. } | Self::Unavailable { .. })
     }
 }
 
@@ -300,6 +308,18 @@ fn naming(lead: &str, names: &[String]) -> String {
 
 fn first_problem(problems: &[Problem]) -> String {
     problems.first().map(|p| format!("; the first: {p}")).unwrap_or_default()
+}
+
+fn lock_timeout(waited_ms: u64) -> String {
+    match waited_ms {
+        0 => "the instance's row is locked by another node or session, and `on_locked: nowait` does not wait for it: \
+              send it again later"
+            .to_owned(),
+        _ => format!(
+            "waited {waited_ms} ms for the instance's row, which another node or session keeps locked: send it again, \
+             or see who holds it if that goes on"
+        ),
+    }
 }
 
 fn state_mismatch(expected: &str, actual: &str, reason: MismatchReason) -> String {

@@ -58,6 +58,7 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::StateMismatch { .. }
         | Refusal::VersionMismatch { .. }
         | Refusal::Conflict { .. }
+        | Refusal::LockTimeout { .. }
         | Refusal::AlreadyRunning { .. }
         | Refusal::AlreadyClosed { .. }
         | Refusal::KeyReused { .. }
@@ -107,6 +108,7 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::Conflict { current, attempts, strategy } => {
             json!({ "current": current, "attempts": attempts, "strategy": strategy })
         }
+        Refusal::LockTimeout { waited_ms } => json!({ "waited_ms": waited_ms }),
         Refusal::AlreadyRunning { run } => json!({ "run": run }),
         Refusal::AlreadyClosed { run, status } => json!({ "run": run, "run_status": status }),
         Refusal::KeyReused { key } => json!({ "key": key }),

@@ -187,6 +187,7 @@ fn compile(state: DraftState, targets: Vec<Option<usize>>) -> State {
         assigns: draft.assigns,
         approval: draft.approval,
         roles: draft.roles,
+        concurrency: draft.concurrency,
     });
     State { name: state.name, ends_as: state.ends_as, transitions: transitions.collect() }
 }

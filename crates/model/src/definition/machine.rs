@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::Concurrency;
+use crate::command::Send;
 use crate::expression::Expression;
 use crate::instance::Status;
 
@@ -28,6 +30,8 @@ pub(crate) struct Transition {
     pub(crate) approval: Option<ApprovalRule>,
     /// Who may send the event at all: any of these roles, sorted; empty: anybody.
     pub(crate) roles: Vec<String>,
+    /// How it commits; the same for all transitions of its event in its state.
+    pub(crate) concurrency: Concurrency,
 }
 
 /// How many must agree, and who may.
@@ -70,6 +74,19 @@ impl Machine {
     /// The states from which `event` leads on; none: no state has it.
     pub(crate) fn states_with(&self, event: &str) -> Option<impl Iterator<Item = &str>> {
         self.by_event.get(event).map(|places| places.iter().map(|at| self.states[*at].name.as_str()))
+    }
+
+    /// How `send` commits in `state`; none: the transitions that it may mean are not known, or differ.
+    pub(crate) fn concurrency_of(&self, state: &str, send: &Send) -> Option<Concurrency> {
+        let state = &self.states[self.find(state)?];
+        let is_meant = |transition: &&Transition| match (&send.event, &send.to) {
+            (Some(event), _) => transition.event == *event,
+            (None, Some(to)) => transition.target.is_some_and(|target| self.states[target].name == *to),
+            (None, None) => false,
+        };
+        let mut meant = state.transitions.iter().filter(is_meant).map(|transition| transition.concurrency);
+        let first = meant.next()?;
+        meant.all(|other| other == first).then_some(first)
     }
 
     /// Every event's name, sorted.

@@ -1,6 +1,7 @@
 //! What a workflow is: states, events, guards, approvals.
 
 mod checker;
+mod concurrency;
 mod fields;
 mod json;
 pub(crate) mod machine;
@@ -10,13 +11,14 @@ mod reader;
 pub(crate) mod suggestion;
 mod yaml;
 
+pub use concurrency::{Concurrency, OnLocked, Strategy};
 pub use outline::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::Action;
 use crate::limits::DEFINITION_BYTES_MAX;
 use crate::names::WorkflowName;
 use machine::Machine;
@@ -51,24 +53,6 @@ impl fmt::Display for Problem {
         let Self { line, column, path, message, remedy } = self;
         let colon = if path.is_empty() { "" } else { ": " };
         write!(f, "{line}:{column}: {path}{colon}{message} ({remedy})")
-    }
-}
-
-/// How commands on one instance commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Concurrency {
-    /// Attempts of one command before `conflict`.
-    pub attempts: u32,
-    /// The first backoff; doubled with each further attempt, with full jitter.
-    pub backoff: Duration,
-    /// Whether commands that wait for the same instance commit together.
-    pub combine: bool,
-}
-
-impl Default for Concurrency {
-    /// Three attempts, 50 ms, combining.
-    fn default() -> Self {
-        Self { attempts: 3, backoff: Duration::from_millis(50), combine: true }
     }
 }
 
@@ -122,9 +106,17 @@ impl Definition {
         &self.workflow
     }
 
-    /// How commands on its instances commit.
+    /// How commands on its instances commit where no transition says otherwise.
     pub fn concurrency(&self) -> Concurrency {
         self.concurrency
+    }
+
+    /// How `action` commits on an instance in `state` (none: there is none yet): as the transition says that it means,
+    /// by its event, else by `to` where all that lead there agree; else, and for whatever is no event, as the workflow
+    /// says. Known before anything is judged: the transitions of one event in one state never differ.
+    pub fn concurrency_of(&self, state: Option<&str>, action: &Action) -> Concurrency {
+        let (Some(state), Action::Send(send)) = (state, action) else { return self.concurrency };
+        self.machine.concurrency_of(state, send).unwrap_or(self.concurrency)
     }
 
     /// What is doubtful in it, but allowed.

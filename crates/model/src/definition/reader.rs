@@ -10,14 +10,8 @@ use crate::definition::suggestion::hint;
 use crate::duration;
 use crate::expression::Expression;
 use crate::instance::Status;
-use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
+use crate::limits::{ASSIGNS_MAX, ATTEMPTS_MAX, BACKOFF_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
-
-/// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
-const ATTEMPTS_MAX: usize = 10;
-
-/// The longest first backoff.
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// A definition as it is written, targets still by name.
 pub(super) struct Draft {
@@ -60,6 +54,7 @@ pub(super) struct DraftTransition {
     pub(super) assigns: Vec<(String, Expression)>,
     pub(super) approval: Option<ApprovalRule>,
     pub(super) roles: Vec<String>,
+    pub(super) concurrency: Concurrency,
     /// Whether a guard was written, even one that does not compile.
     pub(super) is_guarded: bool,
 }
@@ -314,6 +309,7 @@ impl Findings<'_> {
             assigns: Vec::new(),
             approval: None,
             roles: Vec::new(),
+            concurrency: Concurrency::default(),
             is_guarded: false,
         };
         self.transitions += 1;

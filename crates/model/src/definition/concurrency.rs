@@ -1,0 +1,94 @@
+//! How commands on one instance commit.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{ATTEMPTS_DEFAULT, BACKOFF_DEFAULT, ESCALATE_ABOVE_DEFAULT, LOCK_TIMEOUT_DEFAULT};
+
+/// What stands between two writers of one instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Decide on a snapshot, write on the condition that it is still current; a lost write is tried again.
+    Optimistic,
+    /// Lock the row, decide, write.
+    Pessimistic,
+    /// Optimistic, and under the row lock while the instance is contended; the last attempt always is.
+    #[default]
+    Adaptive,
+}
+
+impl Strategy {
+    /// Its name in definitions and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Optimistic => "optimistic",
+            Self::Pessimistic => "pessimistic",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// What a command does that finds the row locked by somebody else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLocked {
+    /// It waits for as long as `lock_timeout`, then answers `lock_timeout`.
+    #[default]
+    Wait,
+    /// It answers `lock_timeout` at once.
+    Nowait,
+    /// It answers `busy` at once: whoever serves a list of instances goes on to the next one.
+    SkipLocked,
+}
+
+impl OnLocked {
+    /// Its name in definitions.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Nowait => "nowait",
+            Self::SkipLocked => "skip_locked",
+        }
+    }
+}
+
+/// How commands on one instance commit.
+///
+/// The workflow's block stands on the defaults, and a transition's block on the workflow's: what a block does not say is
+/// what it stands on says. A preset says several fields at once, and a field beside it says otherwise. Last, whatever
+/// the strategy makes no use of is put to its default: so a transition with another strategy than its workflow's takes
+/// over the fields that both use, and begins from the defaults for those that only its own does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Concurrency {
+    /// Optimistic, pessimistic or adaptive.
+    pub strategy: Strategy,
+    /// Attempts of one command, from 1; optimistic: before `conflict`.
+    pub attempts: u32,
+    /// The first backoff; doubled with each further attempt, with full jitter.
+    pub backoff: Duration,
+    /// The longest wait for a row that somebody else has locked, in whole milliseconds. Without use if optimistic.
+    pub lock_timeout: Duration,
+    /// What is done about such a row. Of use if pessimistic; adaptive always waits.
+    pub on_locked: OnLocked,
+    /// The part of contended commands above which an instance goes to the row lock: 0.05 of 1. Of use if adaptive.
+    pub escalate_above: f64,
+    /// Whether commands that wait for the same instance commit together. One for all of a workflow.
+    pub combine: bool,
+}
+
+impl Default for Concurrency {
+    /// Adaptive: three attempts, 50 ms, 5 s for a lock, above 5 %, combining.
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::default(),
+            attempts: ATTEMPTS_DEFAULT,
+            backoff: BACKOFF_DEFAULT,
+            lock_timeout: LOCK_TIMEOUT_DEFAULT,
+            on_locked: OnLocked::default(),
+            escalate_above: ESCALATE_ABOVE_DEFAULT,
+            combine: true,
+        }
+    }
+}
