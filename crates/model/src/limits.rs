@@ -41,7 +41,7 @@ pub const QUORUM_MAX: usize = 100;
 pub const ATTEMPTS_DEFAULT: u32 = 3;
 
 /// Attempts of one command that a definition may ask for; each holds the command up for a doubled backoff.
-pub const ATTEMPTS_MAX: usize = 10;
+pub const ATTEMPTS_MAX: u32 = 10;
 
 /// The first backoff, unless set otherwise: some ten synced commits.
 pub const BACKOFF_DEFAULT: Duration = Duration::from_millis(50);

@@ -311,13 +311,14 @@ fn first_problem(problems: &[Problem]) -> String {
 }
 
 fn lock_timeout(waited_ms: u64) -> String {
+    let holder = "somebody else (another node, or a session that locked it by hand)";
     match waited_ms {
-        0 => "the instance's row is locked by another node or session, and `on_locked: nowait` does not wait for it: \
-              send it again later"
-            .to_owned(),
+        0 => format!(
+            "the instance's row is locked by {holder}, and `on_locked: nowait` does not wait for it: send it again later"
+        ),
         _ => format!(
-            "waited {waited_ms} ms for the instance's row, which another node or session keeps locked: send it again, \
-             or see who holds it if that goes on"
+            "waited {waited_ms} ms for the instance's row, which {holder} keeps locked: send it again, and if this goes \
+             on, end the session that holds it"
         ),
     }
 }

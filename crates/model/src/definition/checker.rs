@@ -2,7 +2,6 @@
 
 use super::fields::Findings;
 use super::machine::{Machine, State, Transition};
-use super::node::Place;
 use super::reader::{Draft, DraftState, DraftTransition, Target};
 use super::suggestion::hint;
 use super::{Definition, Problem};
@@ -37,7 +36,7 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
     let (Some(initial), Some(workflow), true) = (initial, draft.workflow, problems.is_empty()) else {
         return Err(problems);
     };
-    let warnings = warnings(&draft.states, &targets);
+    let warnings = warnings(draft.doubts, &draft.states, &targets);
     let states = draft.states.into_iter().zip(targets).map(|(state, targets)| compile(state, targets)).collect();
     Ok(Definition {
         workflow,
@@ -130,8 +129,8 @@ fn check_reachable(states: &[DraftState], targets: &Targets, initial: usize, fin
     }
 }
 
-/// What is allowed, but likely to surprise.
-fn warnings(states: &[DraftState], targets: &Targets) -> Vec<Problem> {
+/// What is allowed, but likely to surprise: the doubts of the parts, and those of the whole.
+fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> Vec<Problem> {
     let mut entering: Vec<Vec<&str>> = vec![Vec::new(); states.len()];
     for (from, (state, targets)) in states.iter().zip(targets).enumerate() {
         for (transition, target) in state.transitions.iter().zip(targets) {
@@ -140,7 +139,7 @@ fn warnings(states: &[DraftState], targets: &Targets) -> Vec<Problem> {
             }
         }
     }
-    let mut warnings: Vec<Problem> = Vec::new();
+    let mut warnings = doubts;
     for (at, (state, targets)) in states.iter().zip(targets).enumerate() {
         let leads_on = |target: &Option<usize>| target.is_some_and(|target| target != at);
         for (transition, _) in state.transitions.iter().zip(targets).filter(|(_, target)| leads_on(target)) {
@@ -149,7 +148,7 @@ fn warnings(states: &[DraftState], targets: &Targets) -> Vec<Problem> {
             }
         }
         if state.ends_as.is_none() && !targets.iter().any(leads_on) {
-            warnings.push(problem(
+            warnings.push(Problem::at(
                 state.place,
                 &state.path,
                 format!("no event leads from state {:?} to another state", state.name),
@@ -164,7 +163,7 @@ fn warnings(states: &[DraftState], targets: &Targets) -> Vec<Problem> {
 
 fn two_stages(state: &DraftState, transition: &DraftTransition) -> Problem {
     let (event, state) = (&transition.event, &state.name);
-    problem(
+    Problem::at(
         transition.place,
         &transition.path,
         format!(
@@ -172,10 +171,6 @@ fn two_stages(state: &DraftState, transition: &DraftTransition) -> Problem {
         ),
         "commands with this event need `from` or `expected_version`, else they are refused as ambiguous; or name the second event differently",
     )
-}
-
-fn problem(place: Place, path: &str, message: String, remedy: &str) -> Problem {
-    Problem { line: place.line, column: place.column, path: path.to_owned(), message, remedy: remedy.to_owned() }
 }
 
 fn compile(state: DraftState, targets: Vec<Option<usize>>) -> State {

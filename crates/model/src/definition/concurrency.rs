@@ -20,6 +20,9 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All of them, in the order in which they are named to people.
+    pub(super) const ALL: [Self; 3] = [Self::Optimistic, Self::Pessimistic, Self::Adaptive];
+
     /// Its name in definitions and answers.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,6 +47,9 @@ pub enum OnLocked {
 }
 
 impl OnLocked {
+    /// All of them, in the order in which they are named to people.
+    pub(super) const ALL: [Self; 3] = [Self::Wait, Self::Nowait, Self::SkipLocked];
+
     /// Its name in definitions.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,6 +95,20 @@ impl Default for Concurrency {
             on_locked: OnLocked::default(),
             escalate_above: ESCALATE_ABOVE_DEFAULT,
             combine: true,
+        }
+    }
+}
+
+impl Concurrency {
+    /// The same with the default in each field that the strategy makes no use of.
+    pub(super) fn fitted(self) -> Self {
+        let default = Self::default();
+        let Self { strategy, .. } = self;
+        Self {
+            lock_timeout: if strategy == Strategy::Optimistic { default.lock_timeout } else { self.lock_timeout },
+            on_locked: if strategy == Strategy::Pessimistic { self.on_locked } else { default.on_locked },
+            escalate_above: if strategy == Strategy::Adaptive { self.escalate_above } else { default.escalate_above },
+            ..self
         }
     }
 }

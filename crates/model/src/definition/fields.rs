@@ -1,8 +1,8 @@
 //! Taking the fields of one block apart: the known ones, those of later versions, and the mistyped ones.
 
-use super::Problem;
 use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
+use super::{Concurrency, Problem};
 use crate::names::{NameError, check_name};
 
 /// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule
@@ -19,24 +19,20 @@ const NOT_BUILT: &[&str] = &[
     "effects",
     "entry",
     "escalate",
-    "escalate_above",
     "escalate_to",
     "exit",
     "history",
     "invoke",
     "lock_key",
-    "lock_timeout",
     "migrate",
     "on_breach",
     "on_lock_loss",
     "parallel",
-    "preset",
     "priority",
     "queue",
     "reminder",
     "retry",
     "sla",
-    "strategy",
     "task",
     "tasks",
     "timeout",
@@ -45,10 +41,29 @@ const NOT_BUILT: &[&str] = &[
     "weight",
 ];
 
+/// The fields of a block `concurrency`, and where one stands.
+const CONCURRENCY: &[&str] = &[
+    "attempts",
+    "backoff",
+    "combine",
+    "concurrency",
+    "escalate_above",
+    "lock_timeout",
+    "on_locked",
+    "preset",
+    "strategy",
+];
+
 /// The problems found so far, and the text that they are in.
 pub(super) struct Findings<'t> {
     pub(super) text: &'t str,
     pub(super) problems: Vec<Problem>,
+    /// What is allowed, but doubtful.
+    pub(super) doubts: Vec<Problem>,
+    /// How the workflow's commands commit, once its block is read; transitions stand on it.
+    pub(super) concurrency: Concurrency,
+    /// Whether its strategy is known: not if what is written there is wrong.
+    pub(super) knows_strategy: bool,
     /// Whether a state or a way out of one could not be read at all, so that the machine's ways cannot be judged.
     pub(super) lost: bool,
     /// Transitions read so far.
@@ -62,7 +77,16 @@ const PROBLEMS_MAX: usize = 100;
 
 impl<'t> Findings<'t> {
     pub(super) fn new(text: &'t str, problems: Vec<Problem>) -> Self {
-        Self { text, problems, lost: false, transitions: 0, patterns: 0 }
+        Self {
+            text,
+            problems,
+            doubts: Vec::new(),
+            concurrency: Concurrency::default(),
+            knows_strategy: true,
+            lost: false,
+            transitions: 0,
+            patterns: 0,
+        }
     }
 
     /// Whether there are so many problems that no more are looked for.
@@ -74,13 +98,12 @@ impl<'t> Findings<'t> {
         if self.is_full() {
             return;
         }
-        self.problems.push(Problem {
-            line: place.line,
-            column: place.column,
-            path: path.to_owned(),
-            message: message.into(),
-            remedy: remedy.into(),
-        });
+        self.problems.push(Problem::at(place, path, message, remedy));
+    }
+
+    /// Something that is allowed, but hardly meant.
+    pub(super) fn doubt(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.doubts.push(Problem::at(place, path, message, remedy));
     }
 
     /// Something that is right in itself, but belongs to a later version.
@@ -118,6 +141,8 @@ impl<'t> Findings<'t> {
         self.lost = true;
         if NOT_BUILT.contains(&name.as_str()) {
             self.not_built(*place, &path, &format!("`{name}`"), "remove it; it belongs to a later version");
+        } else if CONCURRENCY.contains(&name.as_str()) {
+            self.add(*place, &path, format!("`{name}` has no meaning here"), misplaced(name, known));
         } else {
             let message = format!("unknown field {name:?}{}", hint(name, known.iter().copied()));
             self.add(*place, &path, message, format!("known here: {}", known.join(", ")));
@@ -202,6 +227,17 @@ impl<'t> Findings<'t> {
         roles.sort_unstable();
         roles.dedup();
         roles
+    }
+}
+
+/// Where a field that has to do with `concurrency` belongs, for one that stands in a block with the fields `known`.
+fn misplaced(name: &str, known: &[&str]) -> String {
+    match name {
+        "concurrency" => "write it at the top level, or in the block of a transition".to_owned(),
+        // In a transition's block: these two are one for all of a workflow.
+        _ if known.contains(&"strategy") => "write it in the workflow's `concurrency`, at the top level".to_owned(),
+        _ if known.contains(&"concurrency") => format!("write it inside a block: `concurrency: {{{name}: ...}}`"),
+        _ => "write it in the `concurrency` of the workflow, or of a transition".to_owned(),
     }
 }
 

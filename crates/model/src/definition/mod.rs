@@ -2,6 +2,7 @@
 
 mod checker;
 mod concurrency;
+mod concurrency_block;
 mod fields;
 mod json;
 pub(crate) mod machine;
@@ -22,6 +23,7 @@ use crate::command::Action;
 use crate::limits::DEFINITION_BYTES_MAX;
 use crate::names::WorkflowName;
 use machine::Machine;
+use node::Place;
 
 /// How a definition's text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +58,19 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Problem {
+    /// A problem at a place in the text.
+    pub(crate) fn at(place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            line: place.line,
+            column: place.column,
+            path: path.to_owned(),
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
 /// A checked definition, ready to judge.
 #[derive(Debug)]
 pub struct Definition {
@@ -73,13 +88,8 @@ impl Definition {
     /// Every problem found, in the order of the text. A text that is no YAML or JSON has one problem: where it breaks.
     pub fn read(text: &str, format: Format) -> Result<Self, Vec<Problem>> {
         if text.len() > DEFINITION_BYTES_MAX {
-            return Err(vec![Problem {
-                line: 0,
-                column: 0,
-                path: String::new(),
-                message: format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len()),
-                remedy: "split the workflow into several".to_owned(),
-            }]);
+            let message = format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len());
+            return Err(vec![Problem::at(Place::default(), "", message, "split the workflow into several")]);
         }
         let root = match format {
             Format::Yaml => yaml::read(text)?,

@@ -1,22 +1,21 @@
 //! Nodes to a draft: every field read and judged by itself. What needs the whole machine is the checker's.
 
-use std::time::Duration;
-
 use super::fields::{Findings, join};
 use super::machine::ApprovalRule;
 use super::node::{Field, Node, Place, Value, place_inside};
 use super::{Concurrency, Problem};
 use crate::definition::suggestion::hint;
-use crate::duration;
 use crate::expression::Expression;
 use crate::instance::Status;
-use crate::limits::{ASSIGNS_MAX, ATTEMPTS_MAX, BACKOFF_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
+use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
 
 /// A definition as it is written, targets still by name.
 pub(super) struct Draft {
     pub(super) workflow: Option<WorkflowName>,
     pub(super) concurrency: Concurrency,
+    /// What is allowed in it, but doubtful.
+    pub(super) doubts: Vec<Problem>,
     pub(super) initial: Option<Target>,
     pub(super) states: Vec<DraftState>,
     /// Where `states` stands, for problems of the machine as a whole.
@@ -66,6 +65,7 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
     let mut draft = Draft {
         workflow: None,
         concurrency: Concurrency::default(),
+        doubts: Vec::new(),
         initial: None,
         states: Vec::new(),
         states_place: root.place,
@@ -80,13 +80,17 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
             findings.add(root.place, "", message, format!("write `{required}` at the top level"));
         }
     }
+    if let Some(field) = fields.iter().find(|field| field.name == "concurrency") {
+        findings.workflow_concurrency(&field.node);
+    }
     for field in fields {
         let node = &field.node;
         match field.name.as_str() {
+            // Read before all others: transitions stand on it, wherever it is written.
+            "concurrency" => {}
             "workflow" => draft.workflow = findings.workflow(node),
             "description" => drop(findings.text(node, "description")),
             "initial" => draft.initial = findings.target(node, "initial"),
-            "concurrency" => draft.concurrency = findings.concurrency(node),
             "consistency" => findings.consistency(node),
             _ => {
                 draft.states_place = field.place;
@@ -96,6 +100,8 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
     }
     draft.is_whole = !findings.lost;
     draft.transitions = findings.transitions;
+    draft.concurrency = findings.concurrency;
+    draft.doubts = findings.doubts;
     (draft, findings.problems)
 }
 
@@ -130,59 +136,6 @@ impl Findings<'_> {
             Some(other) => {
                 let message = format!("unknown consistency {other:?}{}", hint(other, ["strong"]));
                 self.add(node.place, "consistency", message, "write `strong`, or remove the field");
-            }
-        }
-    }
-
-    fn concurrency(&mut self, node: &Node) -> Concurrency {
-        let mut concurrency = Concurrency::default();
-        for field in self.block(node, "concurrency", &["strategy", "attempts", "backoff", "combine"]) {
-            let (node, path) = (&field.node, join("concurrency", &field.name));
-            match field.name.as_str() {
-                "strategy" => self.strategy(node, &path),
-                "attempts" => {
-                    if let Some(attempts) = self.count(node, &path, ATTEMPTS_MAX) {
-                        concurrency.attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
-                    }
-                }
-                "backoff" => concurrency.backoff = self.backoff(node, &path).unwrap_or(concurrency.backoff),
-                _ => concurrency.combine = self.bool(node, &path).unwrap_or(concurrency.combine),
-            }
-        }
-        concurrency
-    }
-
-    fn strategy(&mut self, node: &Node, path: &str) {
-        const LATER: &[&str] = &["pessimistic", "distributed", "adaptive"];
-        let remedy = "write `optimistic`, or remove the field";
-        match self.text(node, path) {
-            Some("optimistic") | None => {}
-            Some(name) if LATER.contains(&name) => {
-                self.not_built(node.place, path, &format!("the strategy `{name}`"), remedy);
-            }
-            Some(name) => {
-                let message = format!("unknown strategy {name:?}{}", hint(name, ["optimistic"]));
-                self.add(node.place, path, message, remedy);
-            }
-        }
-    }
-
-    fn backoff(&mut self, node: &Node, path: &str) -> Option<Duration> {
-        let text = self.text(node, path)?;
-        match duration::parse(text) {
-            Some(backoff) if backoff <= BACKOFF_MAX => Some(backoff),
-            found => {
-                let message = match found {
-                    Some(_) => format!("a backoff of {text} is too long; at most 10s is allowed"),
-                    None => format!("{text:?} is not a duration"),
-                };
-                self.add(
-                    node.place,
-                    path,
-                    message,
-                    "write a number with its unit (ms, s, m, h, d), for example `50ms`",
-                );
-                None
             }
         }
     }
@@ -288,17 +241,34 @@ impl Findings<'_> {
                 self.lost = true;
                 Vec::new()
             }
-            Value::List(items) => items
-                .iter()
-                .enumerate()
-                .filter_map(|(position, item)| self.transition(name, position, item, format!("{path}[{position}]")))
-                .collect(),
+            Value::List(items) => {
+                let problems = self.problems.len();
+                let read = |(at, item)| self.transition(name, at, item, format!("{path}[{at}]"));
+                let transitions: Vec<_> = items.iter().enumerate().filter_map(read).collect();
+                if self.problems.len() == problems {
+                    self.check_same_concurrency(&transitions);
+                }
+                transitions
+            }
             _ => self.transition(name, 0, node, path).into_iter().collect(),
         }
     }
 
+    /// How a command commits is chosen before its guards are judged: it cannot depend on them.
+    fn check_same_concurrency(&mut self, transitions: &[DraftTransition]) {
+        for pair in transitions.windows(2).filter(|pair| pair[0].concurrency != pair[1].concurrency).take(1) {
+            self.add(
+                pair[1].place,
+                &pair[1].path,
+                "its `concurrency` differs from that of the one before it, but how a command commits is chosen before \
+                 any guard is judged",
+                "write the same `concurrency` in each transition of the list, or in none",
+            );
+        }
+    }
+
     fn transition(&mut self, event: &str, position: usize, node: &Node, path: String) -> Option<DraftTransition> {
-        const KNOWN: &[&str] = &["description", "target", "guard", "assign", "approval", "roles"];
+        const KNOWN: &[&str] = &["description", "target", "guard", "assign", "approval", "roles", "concurrency"];
         let mut transition = DraftTransition {
             event: event.to_owned(),
             position,
@@ -309,7 +279,7 @@ impl Findings<'_> {
             assigns: Vec::new(),
             approval: None,
             roles: Vec::new(),
-            concurrency: Concurrency::default(),
+            concurrency: self.concurrency,
             is_guarded: false,
         };
         self.transitions += 1;
@@ -339,6 +309,7 @@ impl Findings<'_> {
                 }
                 "assign" => transition.assigns = self.assigns(node, &path),
                 "approval" => transition.approval = self.approval(node, &path),
+                "concurrency" => transition.concurrency = self.transition_concurrency(node, &path),
                 _ => transition.roles = self.roles(node, &path),
             }
         }

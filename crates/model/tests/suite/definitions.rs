@@ -64,11 +64,10 @@ states:
     later_versions: Yaml "
 workflow: a
 initial: draft
-preset: approval
 data: {type: object}
 sla: {lock_wait_p99: 500ms}
 lock_key: data.key
-concurrency: {strategy: adaptive, lock_timeout: 5s, escalate_above: 5%}
+concurrency: {strategy: distributed, lock_key: data.key, preset: scheduled}
 consistency: available
 on_lock_loss: refuse
 states:

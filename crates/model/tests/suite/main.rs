@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod approvals;
+mod concurrency;
 mod definitions;
 mod histories;
 mod moves;

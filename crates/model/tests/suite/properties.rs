@@ -1,5 +1,6 @@
 //! What holds for every definition and every sequence of commands.
 
+use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::limits::DATA_BYTES_MAX;
 use lockkeeper_model::{
     Action, Actor, Close, Command, Decision, Definition, Format, Instance, Kind, Send, Start, Status, SuccessKind,
@@ -214,6 +215,43 @@ proptest! {
             }
         }
         prop_assert_eq!(history::check(entries.iter().map(|(version, entry)| (*version, entry))), Ok(()));
+    }
+
+    #[test]
+    fn a_definition_without_concurrency_is_adaptive(text in text()) {
+        let definition = repaired(&text);
+        prop_assert_eq!(definition.concurrency(), Concurrency::default());
+        for state in definition.state_names() {
+            for event in definition.open_events(state) {
+                let action = Action::Send(Send { event: Some(event.to_owned()), ..Send::default() });
+                prop_assert_eq!(definition.concurrency_of(Some(state), &action), Concurrency::default());
+            }
+        }
+    }
+
+    /// Definitions are stored as texts, and read again by every later version.
+    #[test]
+    fn what_was_accepted_before_there_were_strategies_still_is(
+        text in text(), strategy in any::<bool>(), attempts in prop::option::of(1..=10_u32),
+        backoff in prop::option::of(0..=10_000_u64), combine in prop::option::of(any::<bool>()),
+    ) {
+        let fields = [
+            strategy.then(|| "strategy: optimistic".to_owned()),
+            attempts.map(|attempts| format!("attempts: {attempts}")),
+            backoff.map(|ms| format!("backoff: {ms}ms")),
+            combine.map(|combine| format!("combine: {combine}")),
+        ];
+        let fields: Vec<String> = fields.into_iter().flatten().collect();
+        let found = repaired(&format!("{text}concurrency: {{{}}}\n", fields.join(", "))).concurrency();
+        let default = Concurrency::default();
+        let expected = Concurrency {
+            strategy: if strategy { lockkeeper_model::definition::Strategy::Optimistic } else { default.strategy },
+            attempts: attempts.unwrap_or(default.attempts),
+            backoff: backoff.map_or(default.backoff, std::time::Duration::from_millis),
+            combine: combine.unwrap_or(default.combine),
+            ..default
+        };
+        prop_assert_eq!(found, expected);
     }
 
     #[test]
