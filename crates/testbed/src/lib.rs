@@ -1,7 +1,8 @@
 //! Real servers for tests: each a process of its own on a free port, started here, broken here and ended here.
 //!
-//! For tests only, and written for them: everything blocks, nothing returns an error that a test could not act on,
-//! whatever goes wrong panics with the end of the server's log. Every wait has a deadline.
+//! For tests only, and written for them: everything blocks, and what goes wrong panics with the end of the server's
+//! log, because a test could do nothing else about it. Every wait has a deadline. In an asynchronous test call it from
+//! `spawn_blocking`, or where it does not matter that the thread waits.
 //!
 //! # How servers end
 //! Dropped means gone. A test that is killed drops nothing, so beside each server stands a small `sh` whose standard
@@ -18,8 +19,10 @@ mod port;
 mod postgres;
 mod process;
 mod programs;
+mod proxy;
 mod shared;
 mod wait;
 
 pub use postgres::{Postgres, StopMode};
+pub use proxy::Proxy;
 pub use shared::{SHARED, TestDatabase, shared_database};
