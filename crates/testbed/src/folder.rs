@@ -1,7 +1,7 @@
 //! The place of one server, and the user as whom it runs.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,8 @@ impl Folder {
         let dir = tempfile::Builder::new().prefix("lockkeeper-testbed-").tempdir().expect("a temporary folder");
         let user = servant(dir.path());
         let work = dir.path().join("data");
-        fs::create_dir(&work).expect("a folder in an empty folder");
+        // PostgreSQL wants it to be nobody else's.
+        DirBuilder::new().mode(0o700).create(&work).expect("a folder in an empty folder");
         for path in [dir.path(), &work] {
             give(path, user);
         }

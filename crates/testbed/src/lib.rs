@@ -15,14 +15,18 @@
 mod command;
 mod folder;
 mod guard;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
 mod programs;
 mod proxy;
+mod session;
 mod shared;
 mod wait;
 
+pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, StopMode};
 pub use proxy::Proxy;
-pub use shared::{SHARED, TestDatabase, shared_database};
+pub use session::Session;
+pub use shared::{SHARED_SERVER, TestDatabase, shared_database};

@@ -1,6 +1,7 @@
 //! A PostgreSQL server of the test's own.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
@@ -9,6 +10,7 @@ use crate::folder::Folder;
 use crate::port;
 use crate::process::{Process, tail};
 use crate::programs;
+use crate::session::Session;
 use crate::wait::{WAIT_MAX, poll};
 
 /// What every server is told; where it listens follows on its command line.
@@ -83,6 +85,12 @@ impl Postgres {
         self.port
     }
 
+    /// 127.0.0.1 with [`Self::port`].
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
     /// The URL of the database `postgres`.
     #[must_use]
     pub fn url(&self) -> String {
@@ -109,8 +117,13 @@ impl Postgres {
     /// # Errors
     /// What `psql` said: the server's message, or that there is no server.
     pub fn try_execute(&self, sql: &str) -> Result<String, String> {
-        // Through the server's socket, whatever it asks of connections by TCP.
-        execute(&format!("host={} port={} user=postgres dbname=postgres", self.folder.path().display(), self.port), sql)
+        execute(&self.socket(), sql)
+    }
+
+    /// Opens a session in the database `postgres`.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::direct(&self.socket())
     }
 
     /// Stops the server and waits for its end.
@@ -172,11 +185,16 @@ impl Postgres {
         self.process.as_ref().expect("the server is running")
     }
 
+    /// The way in that is open whatever the server asks of connections by TCP.
+    fn socket(&self) -> String {
+        format!("host={} port={} user=postgres dbname=postgres", self.folder.path().display(), self.port)
+    }
+
     fn url_of(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         tail(&self.folder.log())
     }
 
@@ -224,14 +242,14 @@ pub(crate) fn execute(target: &str, sql: &str) -> Result<String, String> {
     try_run(psql, sql).map(|rows| rows.trim_end_matches('\n').to_owned())
 }
 
-fn init(folder: &Folder) {
+pub(crate) fn init(folder: &Folder) {
     let mut initdb = folder.command(&programs::of_postgres("initdb"));
     initdb.arg("-D").arg(folder.work()).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
     initdb.args(["--no-sync", "--no-instructions"]);
     run(initdb, "");
 }
 
-fn configure(folder: &Folder, settings: &[(&str, &str)]) {
+pub(crate) fn configure(folder: &Folder, settings: &[(&str, &str)]) {
     let lines =
         SETTINGS.iter().chain(settings).map(|(name, value)| format!("{name} = '{}'\n", value.replace('\'', "''")));
     let path = folder.work().join("postgresql.conf");

@@ -99,7 +99,7 @@ fn children(parent: u32) -> Vec<u32> {
 }
 
 /// A dead process may still be listed until its parent has asked for it.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     state(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 

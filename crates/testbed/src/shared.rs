@@ -7,7 +7,7 @@ use crate::port::random;
 use crate::postgres::{self, Postgres};
 
 /// Names a server that is there already: the URL of a superuser. `with-servers` sets it.
-pub const SHARED: &str = "LOCKKEEPER_TEST_POSTGRES";
+pub const SHARED_SERVER: &str = "LOCKKEEPER_TEST_POSTGRES";
 
 /// An empty database, dropped with this value, whoever is still connected to it.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub struct TestDatabase {
 #[must_use]
 pub fn shared_database() -> TestDatabase {
     static OWN: OnceLock<Postgres> = OnceLock::new();
-    let server = std::env::var(SHARED).unwrap_or_else(|_| OWN.get_or_init(Postgres::start).url());
+    let server = std::env::var(SHARED_SERVER).unwrap_or_else(|_| OWN.get_or_init(Postgres::start).url());
     let database = TestDatabase { name: unique(), server };
     // In the way of nobody who is connected to the other template.
     database
         .at_server(&format!("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'", database.name))
-        .unwrap_or_else(|error| panic!("no database on the shared server ({SHARED} names it if set): {error}"));
+        .unwrap_or_else(|error| panic!("no database on the shared server ({SHARED_SERVER} names it if set): {error}"));
     database
 }
 
