@@ -23,6 +23,8 @@ mod programs;
 mod proxy;
 mod session;
 mod shared;
+mod standby;
+mod tls;
 mod wait;
 
 pub use pgbouncer::PgBouncer;
@@ -30,3 +32,4 @@ pub use postgres::{Postgres, StopMode};
 pub use proxy::Proxy;
 pub use session::Session;
 pub use shared::{SHARED_SERVER, TestDatabase, shared_database};
+pub use standby::Replication;
