@@ -165,3 +165,23 @@ impl IntoResponse for Problem {
 fn retries(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::Busy { .. } | Refusal::Unavailable { .. })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_row_is_a_conflict_that_says_how_long_it_was_waited_for() {
+        let document = document(&Refusal::LockTimeout { waited_ms: 5_000 });
+        for (field, expected) in [
+            ("status", json!(409)),
+            ("code", json!("LK0012")),
+            ("title", json!("lock timeout")),
+            ("outcome", json!("lock_timeout")),
+            ("retryable", json!(true)),
+            ("waited_ms", json!(5_000)),
+        ] {
+            assert_eq!(document[field], expected, "{field}");
+        }
+    }
+}

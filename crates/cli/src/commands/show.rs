@@ -1,10 +1,11 @@
 //! `show`: shows a definition file without a server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use lockkeeper_model::Definition;
-use lockkeeper_model::definition::{AssignOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::definition::{AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
 use serde_json::json;
 
 use crate::commands::field::NOTHING;
@@ -34,16 +35,51 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<(), Failure> {
         return output.print(&format!("{:#}", document(&definition)));
     }
     report::warnings(output, &file, definition.warnings());
-    let concurrency = definition.concurrency();
-    output.print(&format!(
-        "workflow {}, begins in {}; up to {} attempts, backoff from {:?}\n",
+    let states = definition.outline();
+    output.print(&heading(&definition, &states))?;
+    let rows: Vec<_> = states.iter().flat_map(rows).collect();
+    output.print(&output.table(&HEADING, rows))
+}
+
+/// The workflow and how its commands commit, then the events that commit otherwise.
+fn heading(definition: &Definition, states: &[StateOutline]) -> String {
+    let mut lines = vec![format!(
+        "workflow {}, begins in {}; {}",
         definition.workflow(),
         definition.initial(),
-        concurrency.attempts,
-        concurrency.backoff
-    ))?;
-    let rows: Vec<_> = definition.outline().iter().flat_map(rows).collect();
-    output.print(&output.table(&HEADING, rows))
+        commits(&definition.concurrency().outline())
+    )];
+    for state in states {
+        let own = |way: &TransitionOutline| {
+            way.concurrency.as_ref().map(|own| format!("  {} in {}: {}", way.event, state.name, commits(own)))
+        };
+        lines.extend(state.transitions.iter().filter_map(own));
+    }
+    // All transitions of an event in a state commit alike.
+    lines.dedup();
+    lines.join("\n") + "\n"
+}
+
+/// How commands commit, in words.
+fn commits(how: &ConcurrencyOutline) -> String {
+    let mut text = format!(
+        "{}, up to {} attempts, backoff from {:?}",
+        how.strategy,
+        how.attempts,
+        Duration::from_millis(how.backoff_ms)
+    );
+    if let Some(part) = &how.escalate_above {
+        text += &format!(", row lock above {part} contended");
+    }
+    match (how.lock_timeout_ms, how.on_locked) {
+        (Some(ms), _) => text += &format!(", waits up to {:?} for a locked row", Duration::from_millis(ms)),
+        (None, Some(on_locked)) => text += &format!(", {on_locked} on a locked row"),
+        (None, None) => {}
+    }
+    if !how.combine {
+        text += ", each command by itself";
+    }
+    text
 }
 
 /// A state's rows: one for each way on, or one that says how it ends.
@@ -76,15 +112,10 @@ fn or_nothing(text: String) -> String {
 
 /// The same for programs.
 fn document(definition: &Definition) -> serde_json::Value {
-    let concurrency = definition.concurrency();
     json!({
         "workflow": definition.workflow().as_str(),
         "initial": definition.initial(),
-        "concurrency": {
-            "attempts": concurrency.attempts,
-            "backoff_ms": u64::try_from(concurrency.backoff.as_millis()).unwrap_or(u64::MAX),
-            "combine": concurrency.combine,
-        },
+        "concurrency": definition.concurrency().outline(),
         "states": definition.outline(),
         "warnings": definition.warnings(),
     })
@@ -107,5 +138,27 @@ mod tests {
         assert_eq!(rows[0], ["review", "approve", "done", "2", "x, y", "data.a > 1", "-"]);
         assert_eq!(rows[1], ["review", "note", "(stays)", "-", "-", "-", "n = 1"]);
         assert_eq!(rows[2], ["done", "(final: completed)"]);
+    }
+
+    #[test]
+    fn how_commands_commit_is_said_once_and_where_it_differs() {
+        let text = "workflow: w\ninitial: a\nconcurrency: {combine: false}\nstates:\n  a:\n    on:\n      \
+            take: [{target: z, guard: data.x, concurrency: {preset: stock}}, {concurrency: {preset: stock}}]\n      \
+            skip: {target: z, concurrency: {strategy: pessimistic, on_locked: skip_locked}}\n      \
+            sign: {target: z, concurrency: {preset: approval, attempts: 5}}\n      none: z\n  z: {type: final}\n";
+        let definition = Definition::read(text, Format::Yaml).unwrap();
+        let lines: Vec<_> = heading(&definition, &definition.outline()).lines().map(str::to_owned).collect();
+        assert_eq!(
+            lines,
+            [
+                "workflow w, begins in a; adaptive, up to 3 attempts, backoff from 50ms, row lock above 5% contended, waits \
+             up to 5s for a locked row, each command by itself",
+                "  take in a: pessimistic, up to 3 attempts, backoff from 50ms, waits up to 5s for a locked row, each \
+             command by itself",
+                "  skip in a: pessimistic, up to 3 attempts, backoff from 50ms, skip_locked on a locked row, each command by \
+             itself",
+                "  sign in a: optimistic, up to 5 attempts, backoff from 50ms, each command by itself",
+            ]
+        );
     }
 }

@@ -75,6 +75,8 @@ async fn broken_yaml_and_json_say_where() {
 async fn mistakes_of_the_machine_say_where_and_what_to_write() {
     let (_store, _server, api) = begin().await;
     let states = |states: &str| format!("workflow: w\ninitial: a\nstates:\n{states}");
+    let concurrency =
+        |block: &str| format!("workflow: w\ninitial: a\nconcurrency: {block}\nstates:\n  a: {{type: final}}\n");
     let cases = [
         (states("  a: {on: {go: c}}\n  b: {type: final}\n"), 4, "there is no state \"c\""),
         (states("  a: {on: {go: bb}}\n  b: {type: final}\n"), 4, "did you mean \"b\"?"),
@@ -103,6 +105,12 @@ async fn mistakes_of_the_machine_say_where_and_what_to_write() {
             3,
             "duration",
         ),
+        (concurrency("{strategy: pesimistic}"), 3, "did you mean \"pessimistic\"?"),
+        (concurrency("{lock_timeout: 31s}"), 3, "at most 30s"),
+        (concurrency("{escalate_above: 5}"), 3, "percentage"),
+        (concurrency("{preset: stock, on_locked: skip-locked}"), 3, "did you mean \"skip_locked\"?"),
+        (concurrency("{strategy: optimistic, lock_timeout: 5s}"), 3, "waits for no lock"),
+        (states("  a: {on: {go: {target: b, concurrency: {combine: true}}}}\n  b: {type: final}\n"), 4, "no meaning"),
     ];
     for (text, line, words) in cases {
         check(&text, &problems(&api, put(&text)).await, line, words);

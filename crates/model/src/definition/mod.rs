@@ -13,7 +13,7 @@ pub(crate) mod suggestion;
 mod yaml;
 
 pub use concurrency::{Concurrency, OnLocked, Strategy};
-pub use outline::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
+pub use outline::{ApprovalOutline, AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
 
 use std::fmt;
 

@@ -1,9 +1,11 @@
 //! A definition as it is judged, laid out for people and programs to look at.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
-use super::Definition;
-use super::machine::{Machine, State, Transition};
+use super::machine::{State, Transition};
+use super::{Concurrency, Definition, OnLocked, Strategy};
 
 /// One state, with the ways on from it in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +36,27 @@ pub struct TransitionOutline {
     pub approval: Option<ApprovalOutline>,
     /// Who may send the event at all; empty: anybody.
     pub roles: Vec<String>,
+    /// How it commits; none: as the workflow says.
+    pub concurrency: Option<ConcurrencyOutline>,
+}
+
+/// How commands commit, as far as the strategy makes use of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConcurrencyOutline {
+    /// The strategy's name.
+    pub strategy: &'static str,
+    /// Attempts of one command.
+    pub attempts: u32,
+    /// The first backoff in milliseconds.
+    pub backoff_ms: u64,
+    /// What is done about a row that is locked by somebody else; none: no lock is taken.
+    pub on_locked: Option<&'static str>,
+    /// The longest wait for such a row in milliseconds; none: nobody waits.
+    pub lock_timeout_ms: Option<u64>,
+    /// The part of contended commands above which the row is locked, as it is written: `5%`; none: it plays no part.
+    pub escalate_above: Option<String>,
+    /// Whether commands that wait for the same instance commit together.
+    pub combine: bool,
 }
 
 /// One field that a transition assigns.
@@ -57,38 +80,68 @@ pub struct ApprovalOutline {
 impl Definition {
     /// Its states, in the order of the text.
     pub fn outline(&self) -> Vec<StateOutline> {
-        self.machine.states.iter().map(|state| of_state(&self.machine, state)).collect()
+        self.machine.states.iter().map(|state| self.outline_of_state(state)).collect()
+    }
+
+    fn outline_of_state(&self, state: &State) -> StateOutline {
+        StateOutline {
+            name: state.name.clone(),
+            is_final: state.ends_as.is_some(),
+            status: state.ends_as.map(|status| status.as_str()),
+            transitions: state.transitions.iter().map(|transition| self.outline_of_transition(transition)).collect(),
+        }
+    }
+
+    fn outline_of_transition(&self, transition: &Transition) -> TransitionOutline {
+        let assign = transition.assigns.iter().map(|(field, expression)| AssignOutline {
+            field: field.clone(),
+            expression: expression.text().to_owned(),
+        });
+        let approval = transition.approval.as_ref();
+        let concurrency = Some(transition.concurrency).filter(|own| *own != self.concurrency);
+        TransitionOutline {
+            event: transition.event.clone(),
+            target: transition.target.map(|target| self.machine.states[target].name.clone()),
+            guard: transition.guard.as_ref().map(|guard| guard.text().to_owned()),
+            assign: assign.collect(),
+            approval: approval.map(|rule| ApprovalOutline { quorum: rule.quorum, roles: rule.roles.clone() }),
+            roles: transition.roles.clone(),
+            concurrency: concurrency.map(|own| own.outline()),
+        }
     }
 }
 
-fn of_state(machine: &Machine, state: &State) -> StateOutline {
-    StateOutline {
-        name: state.name.clone(),
-        is_final: state.ends_as.is_some(),
-        status: state.ends_as.map(|status| status.as_str()),
-        transitions: state.transitions.iter().map(|transition| of_transition(machine, transition)).collect(),
+impl Concurrency {
+    /// The same for people and programs to look at.
+    pub fn outline(&self) -> ConcurrencyOutline {
+        let locks = self.strategy != Strategy::Optimistic;
+        let waits = locks && self.on_locked == OnLocked::Wait;
+        let escalates = self.strategy == Strategy::Adaptive;
+        ConcurrencyOutline {
+            strategy: self.strategy.as_str(),
+            attempts: self.attempts,
+            backoff_ms: in_ms(self.backoff),
+            on_locked: locks.then(|| self.on_locked.as_str()),
+            lock_timeout_ms: waits.then(|| in_ms(self.lock_timeout)),
+            escalate_above: escalates.then(|| percent(self.escalate_above)),
+            combine: self.combine,
+        }
     }
 }
 
-fn of_transition(machine: &Machine, transition: &Transition) -> TransitionOutline {
-    let assign = transition
-        .assigns
-        .iter()
-        .map(|(field, expression)| AssignOutline { field: field.clone(), expression: expression.text().to_owned() });
-    let approval = transition.approval.as_ref();
-    TransitionOutline {
-        event: transition.event.clone(),
-        target: transition.target.map(|target| machine.states[target].name.clone()),
-        guard: transition.guard.as_ref().map(|guard| guard.text().to_owned()),
-        assign: assign.collect(),
-        approval: approval.map(|rule| ApprovalOutline { quorum: rule.quorum, roles: rule.roles.clone() }),
-        roles: transition.roles.clone(),
-    }
+fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A part of 1 as a percentage; to a millionth of a percent, which hides what binary fractions add.
+fn percent(part: f64) -> String {
+    format!("{}%", (part * 1e8).round() / 1e6)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Definition, Format};
+    use super::*;
+    use crate::Format;
 
     #[test]
     fn states_and_ways_stay_in_the_order_of_the_text() {
@@ -101,6 +154,34 @@ mod tests {
         assert_eq!((ways[0].target.as_deref(), ways[2].target.as_deref()), (Some("a"), None));
         assert_eq!((ways[1].guard.as_deref(), ways[3].assign[0].expression.as_str()), (Some("true"), "1"));
         assert_eq!(ways[3].approval.as_ref().map(|approval| approval.quorum), Some(2));
+        assert!(ways.iter().all(|way| way.concurrency.is_none()));
         assert_eq!((outline[1].is_final, outline[1].status), (true, Some("completed")));
+    }
+
+    #[test]
+    fn what_the_strategy_makes_no_use_of_is_left_out() {
+        let text = "{workflow: w, initial: a, concurrency: {escalate_above: 0.7%}, states: {a: {on: {
+            same: {target: z, concurrency: {attempts: 3}}, bare: {target: z, concurrency: {strategy: optimistic}},
+            now: {target: z, concurrency: {strategy: pessimistic, on_locked: nowait}},
+            wait: {target: z, concurrency: {preset: stock, lock_timeout: 2s}}}}, z: {type: final}}}";
+        let definition = Definition::read(text, Format::Yaml).expect("a definition");
+        let of = |outline: ConcurrencyOutline| {
+            (outline.strategy, outline.on_locked, outline.lock_timeout_ms, outline.escalate_above)
+        };
+        let expected = ("adaptive", Some("wait"), Some(5_000), Some("0.7%".to_owned()));
+        assert_eq!(of(definition.concurrency().outline()), expected);
+        let ways = definition.outline().swap_remove(0).transitions;
+        let own: Vec<_> = ways.into_iter().map(|way| way.concurrency.map(of)).collect();
+        assert_eq!(
+            own,
+            [
+                None,
+                Some(("optimistic", None, None, None)),
+                Some(("pessimistic", Some("nowait"), None, None)),
+                Some(("pessimistic", Some("wait"), Some(2_000), None)),
+            ]
+        );
+        let percents = [0.05, 0.07, 0.005, 0.29, 0.5, 0.000_1].map(percent);
+        assert_eq!(percents, ["5%", "7%", "0.5%", "29%", "50%", "0.01%"]);
     }
 }

@@ -334,3 +334,14 @@ fn a_locked_row_is_a_refusal_that_may_be_sent_again() {
     insta::assert_snapshot!(waited);
     insta::assert_snapshot!(Refusal::LockTimeout { waited_ms: 0 });
 }
+
+#[test]
+fn the_example_of_the_documentation_is_right() {
+    let page = include_str!("../../../../docs/definitions.md");
+    let examples: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 1);
+    let definition = read(examples[0]);
+    assert_eq!(definition.concurrency(), Concurrency::default(), "it shows the defaults");
+    assert_eq!(definition.concurrency_of(Some("active"), &event("take")).on_locked, OnLocked::Nowait);
+    assert_eq!(definition.concurrency_of(Some("active"), &event("retire")), optimistic());
+}

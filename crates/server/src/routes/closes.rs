@@ -39,7 +39,7 @@ pub(crate) struct CloseBody {
     request_body = CloseBody,
     responses(
         (status = 200, description = "`applied`", body = SuccessView),
-        (status = 409, description = "`already_closed`, `state_mismatch` (another run)",
+        (status = 409, description = "`already_closed`, `state_mismatch` (another run), `conflict`, `lock_timeout`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
@@ -65,7 +65,7 @@ pub(crate) async fn terminate(
     request_body = CloseBody,
     responses(
         (status = 200, description = "`applied`", body = SuccessView),
-        (status = 409, description = "`already_closed`, `state_mismatch` (another run)",
+        (status = 409, description = "`already_closed`, `state_mismatch` (another run), `conflict`, `lock_timeout`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )

@@ -96,7 +96,7 @@ impl EventBody {
     responses(
         (status = 200, description = "`applied`, `already_applied`, `pending_approval`; `Idempotency-Replayed: true` where it \
                                       is the first outcome again", body = SuccessView),
-        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `key_reused`",
+        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `lock_timeout`, `key_reused`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = 422, description = "`guard_rejected`, `guard_error`, `unknown_event`, `ambiguous_target`",
          body = ProblemView, content_type = "application/problem+json"),

@@ -52,7 +52,7 @@ pub(crate) struct StartBody {
     request_body = StartBody,
     responses(
         (status = 201, description = "`started`", body = SuccessView),
-        (status = 409, description = "`already_running`, `key_reused`",
+        (status = 409, description = "`already_running`, `conflict`, `lock_timeout`, `key_reused`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
