@@ -7,12 +7,16 @@ use std::thread::JoinHandle;
 
 use crate::wait::{WAIT_MAX, poll};
 
-/// A program, free of what the environment says to PostgreSQL's clients.
+/// Where nothing is.
+const NOBODYS_HOME: &str = "/nonexistent";
+
+/// A program, free of what the environment and the files of the user say to PostgreSQL's clients.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
+    command.env("HOME", NOBODYS_HOME);
     command
 }
 

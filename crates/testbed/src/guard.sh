@@ -21,5 +21,8 @@ while signal 0; do
     sleep 0.05
     if [ $tries -ge 200 ]; then break; fi
 done
+# A server that was killed has left its memory, a few bytes; its file has the number.
+set -- $(sed -n 7p "$work/postmaster.pid" 2>/dev/null)
+if [ -n "${2-}" ]; then ipcrm -m "$2" 2>/dev/null; fi
 # Once more, should a last process have written while it ended.
 rm -rf "$folder" || { sleep 0.5; rm -rf "$folder"; }

@@ -54,6 +54,19 @@ fn dropped_is_gone() {
 }
 
 #[test]
+fn a_killed_server_leaves_no_memory_behind() {
+    let mut server = Postgres::start();
+    let folder = server.execute("SHOW data_directory");
+    let file = std::fs::read_to_string(format!("{folder}/postmaster.pid")).unwrap();
+    let number = file.lines().nth(6).unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    let exists = || std::fs::read_to_string("/proc/sysvipc/shm").unwrap().split_whitespace().any(|word| word == number);
+    server.kill();
+    assert!(exists());
+    drop(server);
+    assert!(!exists());
+}
+
+#[test]
 fn databases_of_the_shared_server_are_apart_and_end() {
     let (one, two) = (shared_database(), shared_database());
     assert_ne!(one.url(), two.url());

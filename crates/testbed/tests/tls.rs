@@ -1,9 +1,9 @@
 //! TLS is what the server asks for, and its certificate is checked.
 
-use lockkeeper_testbed::{Postgres, Session};
+use lockkeeper_testbed::{Postgres, Replication, Session};
 
 #[test]
-fn the_certificate_is_good_for_both_names_and_nothing_else_is_let_in() {
+fn everybody_comes_by_tls_under_either_name() {
     let (mut server, authority) = Postgres::start_with_tls();
     let authority = authority.display();
     for host in ["localhost", "127.0.0.1"] {
@@ -18,4 +18,8 @@ fn the_certificate_is_good_for_both_names_and_nothing_else_is_let_in() {
     let plain = format!("{}?sslmode=disable", server.url());
     let refused = std::panic::catch_unwind(|| Session::open(&plain)).is_err();
     assert!(refused, "without TLS nobody is let in");
+    let standby = server.standby(Replication::Asynchronous);
+    let streams = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)";
+    assert_eq!(server.execute(streams), "t");
+    standby.promote();
 }
