@@ -97,6 +97,7 @@ impl Definitions {
                 keys: Vec::new(),
                 requires: Vec::new(),
                 at: clock.now(),
+                life: None,
             };
             match self.store.commit(set).await {
                 Ok(Verdict::Committed) => return Ok((version + 1, true)),

@@ -172,6 +172,7 @@ impl Tokens {
             keys: Vec::new(),
             requires: Vec::new(),
             at: self.clock.now(),
+            life: None,
         };
         match self.store.commit(set).await {
             Ok(Verdict::Committed) => Ok(()),

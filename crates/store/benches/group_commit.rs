@@ -136,6 +136,7 @@ fn change(key: &RecordKey, expected: i64, events: usize, keys: bool) -> ChangeSe
         keys: if keys { (expected + 1..=last).map(new_key).collect() } else { Vec::new() },
         requires: Vec::new(),
         at,
+        life: None,
     }
 }
 

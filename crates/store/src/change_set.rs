@@ -1,5 +1,7 @@
 //! What is committed: one record's next versions, on the condition that nothing came between.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -30,6 +32,12 @@ pub struct ChangeSet {
     pub requires: Vec<Requirement>,
     /// When it was decided.
     pub at: Timestamp,
+    /// The life of the store in which the version was read that was decided on; none: any.
+    ///
+    /// A store begins another life when it may have forgotten what it acknowledged and gives the same version numbers
+    /// out again: a standby was promoted that lagged behind, a backup was restored. A set of an earlier life is
+    /// [`Verdict::Lost`], whatever the version.
+    pub life: Option<i64>,
 }
 
 /// An idempotency key to be kept.
@@ -71,6 +79,11 @@ pub enum Verdict {
         requirement: Requirement,
         /// What was found.
         actual: i64,
+    },
+    /// Another session had the record locked for as long as this one may wait.
+    LockTimeout {
+        /// How long it waited.
+        waited: Duration,
     },
     /// It breaks a rule of the store (a size, a constraint).
     Rejected {

@@ -69,4 +69,20 @@ pub enum OpenError {
         /// Why.
         detail: String,
     },
+    /// The URL of a database cannot be read.
+    #[error("--store: {detail}; write for example {example}")]
+    BadUrl {
+        /// What is wrong, without the password.
+        detail: String,
+        /// How one looks.
+        example: &'static str,
+    },
+    /// A database cannot be reached or used.
+    #[error("cannot use {url}: {detail}")]
+    NoDatabase {
+        /// Which, without the password.
+        url: String,
+        /// Why, and what to do.
+        detail: String,
+    },
 }

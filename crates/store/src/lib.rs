@@ -1,12 +1,15 @@
 //! Versioned records with events and idempotency keys.
 //!
 //! The store knows nothing of workflows: a record is bytes with a version, and each version has one event. Whatever
-//! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`].
+//! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`], [`postgres`].
 
 pub mod change_set;
 pub mod error;
 pub mod limits;
+mod place;
+pub mod postgres;
 pub mod record;
+pub mod row_lock;
 pub mod sqlite;
 mod verify;
 
@@ -15,7 +18,9 @@ use uuid::Uuid;
 
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use error::{CommitError, OpenError, ReadError};
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
+pub use row_lock::{LockError, Locked, OnLocked, RowLock};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A point in time, UTC; stored in whole milliseconds.
@@ -41,6 +46,23 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::commit`].
     async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError>;
+
+    /// Locks a record against other lockers, then reads it, with those of `keys` that it has and that have not expired
+    /// at `now`. A record that does not exist cannot be locked; then nobody is kept away, and the conditional write
+    /// decides as ever.
+    ///
+    /// The lock ends with the returned [`Locked`], and with the connection behind it. It is advice: a commit without it
+    /// may come first on some backends, and the holder's own commit is as conditional as any.
+    ///
+    /// # Errors
+    /// [`LockError`]: not locked.
+    async fn lock(
+        &self,
+        key: &RecordKey,
+        keys: &[String],
+        now: Timestamp,
+        on_locked: OnLocked,
+    ) -> Result<Locked, LockError>;
 
     /// The record as last committed.
     ///

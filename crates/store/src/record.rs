@@ -54,6 +54,8 @@ pub struct Record {
     pub created_at: Timestamp,
     /// When its last version was committed.
     pub updated_at: Timestamp,
+    /// The life of the store that it was read in: see [`crate::ChangeSet::life`].
+    pub life: i64,
 }
 
 /// One version's event.
@@ -87,6 +89,8 @@ pub struct Confirmation {
     pub version: i64,
     /// Those of the keys asked for that the record has.
     pub keys: Vec<StoredKey>,
+    /// The life of the store: see [`crate::ChangeSet::life`].
+    pub life: i64,
 }
 
 /// In which order a list runs.

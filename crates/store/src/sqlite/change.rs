@@ -48,7 +48,7 @@ pub(super) fn check(connection: &Connection, set: &ChangeSet) -> rusqlite::Resul
         }
     }
     let version = found.map_or(0, |(_, version)| version);
-    if version != set.expected_version {
+    if version != set.expected_version || set.life.is_some_and(|life| life != rows::LIFE) {
         let current = found.map(|(found, _)| record(connection, found.record)).transpose()?;
         return Ok(Checked::Failed(Verdict::Lost(current)));
     }

@@ -1,7 +1,6 @@
 //! Lists, page by page.
 //!
-//! A page goes on after a place in its order, not after a number of rows: what is added meanwhile moves nothing
-//! (<https://use-the-index-luke.com/no-offset>). The filters are applied here, to names and facets only, so that a page
+//! The filters are applied here, to names and facets only, so that a page
 //! can end after a bounded number of rows looked at; bodies are read for what is given out.
 
 use rusqlite::{Connection, Row, ToSql, params};
@@ -9,7 +8,8 @@ use rusqlite::{Connection, Row, ToSql, params};
 use super::readers::ReadFailure;
 use super::rows;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX, SCAN_MAX};
-use crate::{ListOrder, ListQuery, Page, ReadError};
+use crate::place::Place;
+use crate::{ListOrder, ListQuery, Page};
 
 // Each names its index: the planner knows nothing of how the values lie, and a sort would read everything.
 const BY_ID: &str = "SELECT record, id, primary_facet, secondary_facet FROM records INDEXED BY records_by_id
@@ -57,7 +57,7 @@ fn collect(snapshot: &Connection, query: &ListQuery, sql: &str, values: &[&dyn T
             return Ok(Page { records, next: place.map(|place: Place| place.cursor()) });
         }
         seen += 1;
-        place = Some(Place::of(query.order, candidate)?);
+        place = Some(of(query.order, candidate)?);
         if matches(query, candidate)? {
             let record = body.query_row([candidate.get::<_, i64>(0)?], rows::record)?;
             bytes += record.body.len();
@@ -82,97 +82,10 @@ fn matches(query: &ListQuery, candidate: &Row<'_>) -> rusqlite::Result<bool> {
     Ok(contains && is(&query.primary, 2)? && is(&query.secondary, 3)?)
 }
 
-/// A place in a list: the last row that was looked at.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// In the order of ids.
-    Id(String),
-    /// In the order of creation.
-    Record(i64),
-}
-
-impl Place {
-    /// Where the query goes on.
-    fn after(query: &ListQuery) -> Result<Self, ReadError> {
-        let Some(cursor) = &query.cursor else {
-            return Ok(match query.order {
-                // No id is empty.
-                ListOrder::Id => Self::Id(String::new()),
-                ListOrder::Newest => Self::Record(i64::MAX),
-            });
-        };
-        Self::parse(query.order, cursor).ok_or_else(|| ReadError::BadCursor(cursor.clone()))
-    }
-
-    fn of(order: ListOrder, row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(match order {
-            ListOrder::Id => Self::Id(rows::text(row, 1)?.to_owned()),
-            ListOrder::Newest => Self::Record(row.get(0)?),
-        })
-    }
-
-    /// Letters and digits only, so that it passes through any address or shell.
-    fn cursor(&self) -> String {
-        match self {
-            Self::Id(id) => {
-                let mut cursor = String::with_capacity(1 + id.len() * 2);
-                cursor.push('i');
-                cursor.extend(id.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0f)]));
-                cursor
-            }
-            Self::Record(record) => format!("n{record}"),
-        }
-    }
-
-    fn parse(order: ListOrder, cursor: &str) -> Option<Self> {
-        match order {
-            ListOrder::Id => Some(Self::Id(from_hex(cursor.strip_prefix('i')?)?)),
-            ListOrder::Newest => {
-                let record: i64 = cursor.strip_prefix('n')?.parse().ok()?;
-                (record > 0).then_some(Self::Record(record))
-            }
-        }
-    }
-}
-
-fn digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16).unwrap_or('0')
-}
-
-fn from_hex(text: &str) -> Option<String> {
-    if text.is_empty() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let nibble = |byte: u8| char::from(byte).to_digit(16);
-    let bytes: Option<Vec<u8>> = text
-        .as_bytes()
-        .chunks_exact(2)
-        .map(|pair| u8::try_from(nibble(pair[0])? << 4 | nibble(pair[1])?).ok())
-        .collect();
-    String::from_utf8(bytes?).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_leads_back_to_its_place() {
-        for id in ["a", "ü/%2F 😀 ", "0"] {
-            let place = Place::Id(id.to_owned());
-            assert_eq!(Place::parse(ListOrder::Id, &place.cursor()), Some(place));
-        }
-        let place = Place::Record(7);
-        assert_eq!(Place::parse(ListOrder::Newest, &place.cursor()), Some(place));
-    }
-
-    #[test]
-    fn what_is_no_cursor_is_refused() {
-        for cursor in ["", "i", "i6", "ixx", "iff", "n1", "n7", "ié"] {
-            assert_eq!(Place::parse(ListOrder::Id, cursor), None, "{cursor:?}");
-        }
-        for cursor in ["", "n", "n-1", "n0", "i61", "n9223372036854775808"] {
-            assert_eq!(Place::parse(ListOrder::Newest, cursor), None, "{cursor:?}");
-        }
-    }
+/// Where a row stands.
+fn of(order: ListOrder, row: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok(match order {
+        ListOrder::Id => Place::Id(rows::text(row, 1)?.to_owned()),
+        ListOrder::Newest => Place::Record(row.get(0)?),
+    })
 }

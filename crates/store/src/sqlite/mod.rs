@@ -34,11 +34,13 @@ mod queries;
 mod queue;
 mod readers;
 mod requests;
+mod row_locks;
 mod rows;
 mod schema;
 mod store;
 mod transaction;
 mod writer;
+mod writer_queue;
 
 pub use options::SqliteOptions;
 pub use store::SqliteStore;

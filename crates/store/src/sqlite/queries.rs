@@ -26,10 +26,14 @@ pub(super) fn confirm(
 ) -> Result<Confirmation, ReadFailure> {
     let snapshot = connection.unchecked_transaction()?;
     let confirmation = match head(&snapshot, key)? {
-        None => Confirmation { version: 0, keys: Vec::new() },
+        None => Confirmation { version: 0, keys: Vec::new(), life: rows::LIFE },
         Some((record, version)) => {
             let names = keys.iter().map(String::as_str);
-            Confirmation { version, keys: change::keys(&snapshot, record, names, now.timestamp_millis())? }
+            Confirmation {
+                version,
+                keys: change::keys(&snapshot, record, names, now.timestamp_millis())?,
+                life: rows::LIFE,
+            }
         }
     };
     snapshot.commit()?;

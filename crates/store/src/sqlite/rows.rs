@@ -8,6 +8,9 @@ use uuid::Uuid;
 
 use crate::{Event, Facets, Record, RecordKey, StoredKey, Timestamp};
 
+/// A file has one life: what a process acknowledged is in it, and nobody else's is put in its place while it is open.
+pub(super) const LIFE: i64 = 0;
+
 /// A record by its row number; read with [`record`].
 pub(super) const RECORD_BY_ROW: &str =
     "SELECT space, id, version, primary_facet, secondary_facet, created_ms, updated_ms, body
@@ -35,6 +38,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
         body: bytes(row, 7)?,
+        life: LIFE,
     })
 }
 

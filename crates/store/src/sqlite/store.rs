@@ -1,26 +1,25 @@
 //! The embedded store as the trait tells it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::checkpoint::Checkpoints;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
-use super::queue::{Job, Request, Task};
 use super::readers::Readers;
 use super::requests::{CommitAll, CommitOne, Ping, Purge};
+use super::row_locks::{Held, Rows};
 use super::writer::{Ended, Writer};
-use super::{connection, list, place, queries};
+use super::writer_queue::WriterQueue;
+use super::{connection, list, place, queries, rows};
 use crate::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, OpenError, Page, ReadError, Record, RecordKey,
-    Store, Timestamp, Verdict, verify,
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
+    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -30,10 +29,9 @@ const CLOSE_WAIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct SqliteStore {
     given: PathBuf,
-    options: SqliteOptions,
-    // A std mutex: held to clone or take the sender, never over an await. None: closed.
-    queue: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    writer: Arc<WriterQueue>,
     readers: Arc<Readers>,
+    rows: Arc<Rows>,
     ended: Arc<Ended>,
 }
 
@@ -52,35 +50,8 @@ impl SqliteStore {
         let ended = Writer::start(receiver, connection, checkpoints, lock)
             .map_err(|error| connection::no_thread(path, &error))?;
         let readers = Arc::new(Readers::new(settled, options.readers, options.read_wait));
-        Ok(Self { given: path.to_owned(), options, queue: Mutex::new(Some(sender)), readers, ended })
-    }
-
-    /// Sends a request to the writer and waits for its answer.
-    async fn submit<R: Request>(&self, request: R) -> Result<R::Answer, CommitError> {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(queue) = queue else { return Err(CommitError::Unavailable("the store is closed".to_owned())) };
-        let (task, arrival) = Task::new(request);
-        match queue.send_timeout(task, self.options.queue_wait).await {
-            Ok(()) => {}
-            Err(SendTimeoutError::Timeout(_)) => {
-                let reason = format!("its queue was full for {:?}", self.options.queue_wait);
-                return Err(CommitError::Unavailable(reason));
-            }
-            Err(SendTimeoutError::Closed(_)) => {
-                return Err(CommitError::Unavailable("the store's writer has ended".to_owned()));
-            }
-        }
-        // The writer ends when the last sender is gone: not held while waiting.
-        drop(queue);
-        match timeout(self.options.verdict_wait, arrival).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(CommitError::Unknown("the store's writer has ended".to_owned())),
-            Err(_) => Err(CommitError::Unknown(format!("no verdict within {:?}", self.options.verdict_wait))),
-        }
-    }
-
-    fn take_queue(&self) {
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = Arc::new(WriterQueue::new(sender, &options));
+        Ok(Self { given: path.to_owned(), writer, readers, rows: Arc::default(), ended })
     }
 }
 
@@ -90,14 +61,35 @@ impl Store for SqliteStore {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());
         }
-        self.submit(CommitOne(set)).await
+        self.writer.submit(CommitOne(set)).await
     }
 
     async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
         if let Err((index, breach)) = verify::all(&sets) {
             return Ok(AllVerdict::Failed { index, verdict: breach.into() });
         }
-        self.submit(CommitAll(sets)).await
+        self.writer.submit(CommitAll(sets)).await
+    }
+
+    /// One process has the file, so its own locks are all that there are.
+    async fn lock(
+        &self,
+        key: &RecordKey,
+        keys: &[String],
+        now: Timestamp,
+        on_locked: OnLocked,
+    ) -> Result<Locked, LockError> {
+        let begun = Instant::now();
+        let unavailable = |error: ReadError| LockError::Unavailable(error.to_string());
+        // What is locked is the name, so a record that is not there yet is locked as well.
+        let (guard, contended) = self.rows.lock(key, on_locked).await?;
+        let record = self.read(key).await.map_err(unavailable)?;
+        let keys = match keys.is_empty() {
+            true => Vec::new(),
+            false => self.confirm(key, keys, now).await.map_err(unavailable)?.keys,
+        };
+        let hold = Box::new(Held { writer: self.writer.clone(), guard });
+        Ok(Locked { record, keys, contended, waited: begun.elapsed(), life: rows::LIFE, hold })
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
@@ -126,15 +118,15 @@ impl Store for SqliteStore {
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
-        self.submit(Purge { now, limit }).await
+        self.writer.submit(Purge { now, limit }).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {
-        self.submit(Ping).await
+        self.writer.submit(Ping).await
     }
 
     async fn close(&self) {
-        self.take_queue();
+        self.writer.close();
         // Readers first: the last connection to close is then the writer's, which empties the log.
         self.readers.close().await;
         let ended = Arc::clone(&self.ended);
@@ -153,7 +145,7 @@ impl Store for SqliteStore {
 impl Drop for SqliteStore {
     /// Lets the writer finish what it accepted, so that the file is free when this returns.
     fn drop(&mut self) {
-        self.take_queue();
+        self.writer.close();
         self.ended.wait(CLOSE_WAIT);
     }
 }

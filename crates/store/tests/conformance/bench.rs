@@ -122,6 +122,7 @@ pub(crate) fn set(key: &RecordKey, expected: i64) -> Set {
         keys: Vec::new(),
         requires: Vec::new(),
         at: moment(0),
+        life: None,
     })
 }
 

@@ -14,6 +14,7 @@ mod limits;
 mod lists;
 mod names;
 mod requires;
+mod rows;
 
 /// Makes a test of each case, for one backend. A case that is missing here is dead code, which the linter refuses.
 macro_rules! suite {
@@ -55,13 +56,20 @@ macro_rules! suite {
                 every_version_is_committed_once, one_of_many_creates_the_record, what_was_answered_is_read,
                 a_dropped_commit_leaves_no_half, readers_see_whole_commits, after_close_all_is_unavailable,
             ],
+            rows: [
+                a_locked_record_is_as_it_is, another_locker_waits_its_turn, whoever_will_not_wait_is_told,
+                a_wait_ends_at_its_bound, a_dropped_lock_is_given_back, a_dropped_wait_leaves_nothing,
+                a_commit_under_the_lock_is_conditional, a_rule_that_is_broken_names_the_event,
+                a_record_that_is_not_there_can_be_made, other_records_go_on, many_take_turns,
+                a_set_of_another_life_is_lost,
+            ],
         }
     };
     (@subjects $start:path; $($subject:ident: [$($case:ident),* $(,)?]),* $(,)?) => {
         $(mod $subject {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let bench = $start();
+                let bench = $start().await;
                 crate::$subject::$case(&bench).await;
                 bench.store.close().await;
             })*
@@ -71,4 +79,8 @@ macro_rules! suite {
 
 mod sqlite {
     suite!(crate::backends::sqlite::start);
+}
+
+mod postgres {
+    suite!(crate::backends::postgres::start);
 }

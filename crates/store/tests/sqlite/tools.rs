@@ -28,5 +28,6 @@ pub(crate) fn next(key: &RecordKey, expected: i64) -> ChangeSet {
         keys: Vec::new(),
         requires: Vec::new(),
         at: chrono::Utc::now(),
+        life: None,
     }
 }

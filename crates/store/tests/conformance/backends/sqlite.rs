@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use crate::bench::{BackDoor, Bench};
 
 /// Starts an empty store.
-pub(crate) fn start() -> Bench {
+pub(crate) async fn start() -> Bench {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     let store = SqliteStore::open(&path, SqliteOptions::default()).expect("an empty store");

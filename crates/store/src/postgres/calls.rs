@@ -1,0 +1,150 @@
+//! The calls of the schema's functions, written once for a schema.
+
+use tokio_postgres::{Error, Row};
+
+use super::rows;
+use super::schema::quoted;
+use crate::{ChangeSet, Requirement, Verdict};
+
+/// The SQL of each call.
+#[derive(Debug)]
+pub(super) struct Calls {
+    pub(super) check_one: String,
+    pub(super) write_one: String,
+    pub(super) commit_one: String,
+    pub(super) find_culprit: String,
+    pub(super) commit_many: String,
+    pub(super) confirm: String,
+    pub(super) read: String,
+    pub(super) committed: String,
+    pub(super) events: String,
+    pub(super) purge: String,
+    pub(super) ping: String,
+    pub(super) lists: Lists,
+}
+
+/// The lists' SQL, one for each order and filter.
+#[derive(Debug)]
+pub(super) struct Lists {
+    pub(super) by_id: String,
+    pub(super) newest: String,
+    pub(super) newest_by_primary: String,
+    pub(super) newest_by_secondary: String,
+    /// Records by their numbers, in the order given, until their bodies fill a page.
+    pub(super) bodies: String,
+}
+
+impl Calls {
+    pub(super) fn new(schema: &str) -> Self {
+        let s = quoted(schema);
+        let call = |function: &str, parameters: usize| {
+            let numbers: Vec<String> = (1..=parameters).map(|n| format!("${n}")).collect();
+            format!("SELECT * FROM {s}.{function}({})", numbers.join(", "))
+        };
+        Self {
+            check_one: call("check_one", 10),
+            write_one: call("write_one", 15),
+            commit_one: call("commit_one", 19),
+            find_culprit: call("find_culprit", 15).replace(
+                "$1,",
+                &format!("coalesce($1, (SELECT r.record FROM {s}.records r WHERE r.space = $2 AND r.id = $3)),"),
+            ),
+            commit_many: call("commit_many", 23),
+            confirm: call("confirm", 4),
+            read: format!(
+                "SELECT {}, {s}.life() AS life FROM {s}.records r WHERE r.space = $1 AND r.id = $2",
+                rows::RECORD
+            ),
+            committed: format!(
+                "SELECT e.commit_id = $4 FROM {s}.records r JOIN {s}.events e ON e.record = r.record
+                 WHERE r.space = $1 AND r.id = $2 AND e.version = $3"
+            ),
+            // The running sum of sizes ends the page; one row is always given.
+            events: format!(
+                "SELECT version, commit_id, body FROM (
+                     SELECT e.version, e.commit_id, e.body,
+                         sum(octet_length(e.body)) OVER (ORDER BY e.version) - octet_length(e.body) AS before,
+                         sum(octet_length(e.body)) OVER (ORDER BY e.version) AS upto
+                     FROM (SELECT * FROM {s}.events e WHERE e.version > $3
+                         AND e.record = (SELECT r.record FROM {s}.records r WHERE r.space = $1 AND r.id = $2)
+                         ORDER BY e.version LIMIT $4) e
+                 ) page WHERE upto <= $5 OR before = 0 ORDER BY version"
+            ),
+            purge: format!(
+                "WITH gone AS (DELETE FROM {s}.idempotency_keys WHERE (record, key) IN (
+                     SELECT record, key FROM {s}.idempotency_keys WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2
+                     FOR UPDATE SKIP LOCKED) RETURNING 1)
+                 SELECT count(*) FROM gone"
+            ),
+            // A standby, or a server that has become one, says so here.
+            ping: format!("SELECT {s}.life(), current_setting('transaction_read_only')::boolean"),
+            lists: Lists::new(&s),
+        }
+    }
+}
+
+impl Lists {
+    fn new(s: &str) -> Self {
+        let list = |condition: &str, order: &str| {
+            format!(
+                "SELECT r.record, r.id, r.primary_facet, r.secondary_facet FROM {s}.records r
+                 WHERE r.space = $1 AND {condition} ORDER BY {order} LIMIT $3"
+            )
+        };
+        Self {
+            by_id: list("r.id > $2", "r.id"),
+            newest: list("r.record < $2", "r.record DESC"),
+            newest_by_primary: list("r.record < $2 AND r.primary_facet = $4", "r.record DESC"),
+            newest_by_secondary: list("r.record < $2 AND r.secondary_facet = $4", "r.record DESC"),
+            bodies: format!(
+                "SELECT {}, {s}.life() AS life FROM (
+                     SELECT r.*, wanted.place, sum(octet_length(r.body)) OVER (ORDER BY wanted.place)
+                         - octet_length(r.body) AS before
+                     FROM unnest($1) WITH ORDINALITY wanted (record, place)
+                     JOIN {s}.records r ON r.record = wanted.record
+                 ) r WHERE r.before < $2 OR r.before = 0 ORDER BY r.place",
+                rows::RECORD
+            ),
+        }
+    }
+}
+
+/// What a check or a conditional write has answered.
+pub(super) enum Told {
+    Verdict(Verdict),
+    /// The checks have passed (and, by `commit_one`, it is written).
+    Passed {
+        /// The record's number; none: there is no record.
+        record: Option<i64>,
+    },
+    /// Another session has the row.
+    Locked,
+}
+
+/// Reads the answer of `check_one` or `commit_one`.
+pub(super) fn told(row: &Row, set: &ChangeSet) -> Result<Told, Error> {
+    const PASSED: i32 = 0;
+    const LOST: i32 = 1;
+    const TAKEN: i32 = 2;
+    const UNMET: i32 = 3;
+    Ok(match row.try_get("verdict")? {
+        PASSED => Told::Passed { record: row.try_get("record")? },
+        LOST => {
+            let exists = row.try_get::<_, Option<i64>>("version")?.is_some();
+            let current = exists.then(|| rows::record(row, set.key.clone())).transpose()?;
+            Told::Verdict(Verdict::Lost(current))
+        }
+        TAKEN => Told::Verdict(Verdict::KeysTaken(rows::taken_keys(row)?)),
+        UNMET => {
+            let place = usize::try_from(row.try_get::<_, i32>("place")?).unwrap_or(0).saturating_sub(1);
+            let requirement: Option<&Requirement> = set.requires.get(place);
+            match requirement {
+                Some(requirement) => {
+                    Told::Verdict(Verdict::Unmet { requirement: requirement.clone(), actual: row.try_get("actual")? })
+                }
+                None => Told::Locked,
+            }
+        }
+        _ => Told::Locked,
+    })
+}

@@ -1,0 +1,119 @@
+//! Lists, page by page: a bounded number of names and facets is looked at, then the bodies of what is given out are
+//! read, in the same order.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::failure;
+use super::queries::run;
+use super::rows;
+use super::store::Shared;
+use super::values::Parameter;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX, SCAN_MAX};
+use crate::place::Place;
+use crate::{ListQuery, Page, ReadError, RecordKey};
+
+/// A candidate that matches.
+struct Found {
+    record: i64,
+    id: String,
+}
+
+/// One page.
+pub(super) async fn page(shared: &Shared, query: &ListQuery) -> Result<Page, ReadError> {
+    let after = Place::after(query)?;
+    let candidates = candidates(shared, query, &after).await?;
+    let limit = query.limit.clamp(1, PAGE_MAX);
+    let (mut found, mut next, mut seen) = (Vec::new(), None, 0);
+    let mut place = None;
+    for candidate in &candidates {
+        if seen == SCAN_MAX || found.len() == limit {
+            next.clone_from(&place);
+            break;
+        }
+        seen += 1;
+        let one = read(candidate).map_err(|error| failure::read_error(&error))?;
+        place = Some(one.0.place(&after));
+        if matches(query, &one) {
+            found.push(one.0);
+        }
+    }
+    bodies(shared, query, &after, found, next).await
+}
+
+type Candidate = (Found, String, String);
+
+impl Found {
+    fn place(&self, order: &Place) -> Place {
+        match order {
+            Place::Id(_) => Place::Id(self.id.clone()),
+            Place::Record(_) => Place::Record(self.record),
+        }
+    }
+}
+
+fn read(row: &Row) -> Result<Candidate, tokio_postgres::Error> {
+    Ok((Found { record: row.try_get(0)?, id: row.try_get(1)? }, row.try_get(2)?, row.try_get(3)?))
+}
+
+/// Byte for byte: SQL's LIKE would read `%` and `_` as patterns.
+fn matches(query: &ListQuery, (found, primary, secondary): &Candidate) -> bool {
+    query.primary.as_ref().is_none_or(|wanted| wanted == primary)
+        && query.secondary.as_ref().is_none_or(|wanted| wanted == secondary)
+        && query.contains.as_ref().is_none_or(|part| found.id.contains(part.as_str()))
+}
+
+async fn candidates(shared: &Shared, query: &ListQuery, after: &Place) -> Result<Vec<Row>, ReadError> {
+    let lists = &shared.calls.lists;
+    let space: &str = &query.space;
+    // One more than is looked at, to tell whether there is one more. Without a part to search for, an index finds what
+    // matches at least one filter.
+    let scan = (SCAN_MAX + 1) as i64;
+    let (mut sql, mut parameters): (_, Vec<Parameter<'_>>) = match after {
+        Place::Id(id) => (&lists.by_id, vec![(&space, Type::TEXT), (id, Type::TEXT)]),
+        Place::Record(record) => (&lists.newest, vec![(&space, Type::TEXT), (record, Type::INT8)]),
+    };
+    let unfiltered = query.contains.is_none() && (query.primary.is_none() || query.secondary.is_none());
+    let few = (query.limit.clamp(1, PAGE_MAX) + 1) as i64;
+    let by_id = matches!(after, Place::Id(_));
+    let exact = unfiltered && (!by_id || (query.primary.is_none() && query.secondary.is_none()));
+    parameters.push((if exact { &few } else { &scan }, Type::INT8));
+    match (&query.primary, &query.secondary) {
+        (Some(primary), _) if !by_id => {
+            sql = &lists.newest_by_primary;
+            parameters.push((primary, Type::TEXT));
+        }
+        (None, Some(secondary)) if !by_id => {
+            sql = &lists.newest_by_secondary;
+            parameters.push((secondary, Type::TEXT));
+        }
+        _ => {}
+    }
+    run(shared, sql, &parameters).await
+}
+
+/// Reads the records that were found. Large bodies end the page early; a record is never gone.
+async fn bodies(
+    shared: &Shared,
+    query: &ListQuery,
+    order: &Place,
+    found: Vec<Found>,
+    next: Option<Place>,
+) -> Result<Page, ReadError> {
+    if found.is_empty() {
+        return Ok(Page { records: Vec::new(), next: next.map(|place| place.cursor()) });
+    }
+    let numbers: Vec<i64> = found.iter().map(|found| found.record).collect();
+    let bytes = PAGE_BYTES_MAX as i64;
+    let parameters: [Parameter<'_>; 2] = [(&numbers, Type::INT8_ARRAY), (&bytes, Type::INT8)];
+    let rows = run(shared, &shared.calls.lists.bodies, &parameters).await?;
+    let cut = rows.len() < found.len();
+    let next = match found.get(rows.len().wrapping_sub(1)) {
+        Some(last) if cut => Some(last.place(order)),
+        _ => next,
+    };
+    let record = |(row, found): (&Row, &Found)| rows::record(row, RecordKey::new(&query.space, &found.id));
+    let records = rows.iter().zip(&found).map(record).collect::<Result<_, _>>();
+    let records = records.map_err(|error| failure::read_error(&error))?;
+    Ok(Page { records, next: next.map(|place| place.cursor()) })
+}

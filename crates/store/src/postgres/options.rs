@@ -1,0 +1,224 @@
+//! Where the database is, and how much this node may ask of it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use crate::OpenError;
+
+/// Settings of a [`super::PostgresStore`].
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    pub(super) config: Config,
+    pub(super) verify: Verify,
+    /// Certificate authorities (PEM) to trust instead of the operating system's.
+    pub(super) root_certificates: Option<PathBuf>,
+    /// The schema that holds the tables; it is made if it is not there. Two stores in one database have two schemas.
+    pub schema: String,
+    /// Connections that this node may have open.
+    pub connections: usize,
+    /// How long a request waits for a connection before it is `unavailable`.
+    pub connection_wait: Duration,
+    /// How long a commit may take before its fate is `unknown`.
+    pub verdict_wait: Duration,
+    /// How long a commit waits for a row that another session has locked.
+    pub lock_wait: Duration,
+    /// Batches of change sets that may be under way at once; each takes a connection while it is.
+    pub lanes: usize,
+}
+
+/// How far a server must prove who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verify {
+    /// Not at all: encryption only (`sslmode=prefer`, `require`).
+    Nothing,
+    /// A certificate of a trusted authority, for whatever name (`sslmode=verify-ca`).
+    Authority,
+    /// And for the name that was connected to (`sslmode=verify-full`).
+    Name,
+}
+
+/// The schema, unless the URL names another.
+const SCHEMA: &str = "lockkeeper";
+
+/// Enough for the lanes, row locks and reads of one busy node; a server has a hundred for all its clients by default.
+const CONNECTIONS: usize = 16;
+
+/// A pool that stays full for so long belongs to a database that does not answer.
+const CONNECTION_WAIT: Duration = Duration::from_secs(5);
+
+/// Well below the deadline of a command (30 s), so that there is time to learn what became of the commit.
+const VERDICT_WAIT: Duration = Duration::from_secs(10);
+
+/// As long as a row lock is waited for by default.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// Two keep one core of the database busy while the other syncs; more make the batches smaller.
+const LANES: usize = 2;
+
+/// A host that does not answer is given up on after this, and the next one is tried.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A peer that has vanished is noticed after this, with data under way or without.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+impl PostgresOptions {
+    /// Reads a `postgres://` URL. Beyond libpq's parameters it takes `schema` and `connections`, and `sslmode` with
+    /// `verify-ca` and `verify-full` (and `sslrootcert`).
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn from_url(url: &str) -> Result<Self, OpenError> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut own = Own { verify: Verify::Nothing, root: None, schema: SCHEMA.to_owned(), connections: CONNECTIONS };
+        let mut rest = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            match own.take(name, value)? {
+                Taken::Yes => {}
+                Taken::No => rest.push(parameter.to_owned()),
+                Taken::As(parameter) => rest.push(parameter.to_owned()),
+            }
+        }
+        let rest = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        let mut config = Config::from_str(&rest).map_err(|error| bad_url(&error.to_string()))?;
+        if config.get_hosts().is_empty() {
+            return Err(bad_url("it names no host"));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("lockkeeper");
+        }
+        config.keepalives_idle(SILENCE_MAX / 3).keepalives_interval(SILENCE_MAX / 3).keepalives_retries(2);
+        config.tcp_user_timeout(SILENCE_MAX);
+        Ok(Self {
+            config,
+            verify: own.verify,
+            root_certificates: own.root,
+            schema: own.schema,
+            connections: own.connections,
+            connection_wait: CONNECTION_WAIT,
+            verdict_wait: VERDICT_WAIT,
+            lock_wait: LOCK_WAIT,
+            lanes: LANES,
+        })
+    }
+
+    /// `postgres://host:port/database`, for people: no user, no password.
+    pub(super) fn describe(&self) -> String {
+        let port = |place: usize| {
+            let ports = self.config.get_ports();
+            ports.get(place).or_else(|| ports.last()).copied().unwrap_or(5432)
+        };
+        let hosts: Vec<String> = self
+            .config
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(|(place, host)| match host {
+                Host::Tcp(name) => format!("{name}:{}", port(place)),
+                Host::Unix(path) => format!("{}:{}", path.display(), port(place)),
+            })
+            .collect();
+        let schema = if self.schema == SCHEMA { String::new() } else { format!("?schema={}", self.schema) };
+        format!("postgres://{}/{}{schema}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
+    }
+
+    pub(super) fn wants_tls(&self) -> bool {
+        self.config.get_ssl_mode() != SslMode::Disable
+    }
+}
+
+/// The parameters that are ours.
+struct Own {
+    verify: Verify,
+    root: Option<PathBuf>,
+    schema: String,
+    connections: usize,
+}
+
+/// Whether a parameter was ours; or what is left of it for the driver.
+enum Taken {
+    Yes,
+    No,
+    As(&'static str),
+}
+
+impl Own {
+    fn take(&mut self, name: &str, value: &str) -> Result<Taken, OpenError> {
+        match (name, value) {
+            ("sslmode", "verify-ca") => self.verify = Verify::Authority,
+            ("sslmode", "verify-full") => self.verify = Verify::Name,
+            ("sslrootcert", path) => {
+                self.root = Some(PathBuf::from(path));
+                return Ok(Taken::Yes);
+            }
+            ("schema", name) => {
+                self.schema = schema_name(name)?;
+                return Ok(Taken::Yes);
+            }
+            ("connections", number) => {
+                self.connections = connections(number)?;
+                return Ok(Taken::Yes);
+            }
+            _ => return Ok(Taken::No),
+        }
+        Ok(Taken::As("sslmode=require"))
+    }
+}
+
+fn schema_name(name: &str) -> Result<String, OpenError> {
+    /// PostgreSQL's limit for a name (NAMEDATALEN).
+    const BYTES_MAX: usize = 63;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.is_empty() || name.len() > BYTES_MAX || !name.chars().all(plain) || name.starts_with("pg_") {
+        return Err(bad_url(&format!("schema {name:?}: write small letters, digits and `_`, at most {BYTES_MAX}")));
+    }
+    Ok(name.to_owned())
+}
+
+fn connections(number: &str) -> Result<usize, OpenError> {
+    /// Below it the lanes and row locks have not one each; above it nobody's server goes.
+    const RANGE: std::ops::RangeInclusive<usize> = 4..=1_000;
+    let found = number.parse().ok().filter(|number| RANGE.contains(number));
+    found.ok_or_else(|| {
+        bad_url(&format!("connections={number}: write a number from {} to {}", RANGE.start(), RANGE.end()))
+    })
+}
+
+fn bad_url(detail: &str) -> OpenError {
+    OpenError::BadUrl {
+        detail: detail.to_owned(),
+        example: "postgres://user:password@host:5432/database?sslmode=verify-full",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_parameters_are_taken_out_and_the_others_left() {
+        let url = "postgres://me:secret@a:1,b:2/db?sslmode=verify-full&sslrootcert=/ca.pem&schema=s_1&connections=8&target_session_attrs=read-write";
+        let options = PostgresOptions::from_url(url).unwrap();
+        assert_eq!((options.schema.as_str(), options.connections), ("s_1", 8));
+        assert_eq!((options.verify, options.config.get_ssl_mode()), (Verify::Name, SslMode::Require));
+        assert_eq!(options.root_certificates, Some(PathBuf::from("/ca.pem")));
+        assert_eq!(options.describe(), "postgres://a:1,b:2/db?schema=s_1");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_password() {
+        for bad in ["schema=A", "schema=", "schema=pg_x", "schema=a\"b", "connections=3", "connections=x", "nonsense=1"]
+        {
+            let error = PostgresOptions::from_url(&format!("postgres://me:secret@a/db?{bad}")).unwrap_err().to_string();
+            assert!(!error.contains("secret") && error.contains("postgres://user:password@host"), "{error}");
+        }
+        assert!(PostgresOptions::from_url("postgres:///db").is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! What is read of one record.
+
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::failure::{self, Fate};
+use super::rows;
+use super::store::Shared;
+use super::values::{Parameter, name};
+use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
+use crate::{Confirmation, Event, ReadError, Record, RecordKey, Timestamp};
+
+/// Runs a query on a connection of the pool. A connection that turns out to be broken is replaced once: the server may
+/// have been restarted since it was used.
+pub(super) async fn run(shared: &Shared, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, ReadError> {
+    let mut again = true;
+    loop {
+        let connection = shared.connections.get().await.map_err(ReadError::Unavailable)?;
+        let query = connection.client().query_typed(sql, parameters);
+        let Ok(answer) = timeout(shared.options.verdict_wait, query).await else {
+            return Err(ReadError::Unavailable(shared.no_verdict()));
+        };
+        let broken = match &answer {
+            Err(error) => matches!(failure::fate(error), Fate::Unknown(_)),
+            Ok(_) => false,
+        };
+        if !broken {
+            connection.done();
+        } else if again {
+            again = false;
+            continue;
+        }
+        return answer.map_err(|error| failure::read_error(&error));
+    }
+}
+
+/// The record as last committed.
+pub(super) async fn read(shared: &Shared, key: &RecordKey) -> Result<Option<Record>, ReadError> {
+    let (space, id) = name(key);
+    let found = run(shared, &shared.calls.read, &[(&space, Type::TEXT), (&id, Type::TEXT)]).await?;
+    let record = found.first().map(|row| rows::record(row, key.clone())).transpose();
+    record.map_err(|error| failure::read_error(&error))
+}
+
+/// Version and keys, of one instant.
+pub(super) async fn confirm(
+    shared: &Shared,
+    key: &RecordKey,
+    keys: &[String],
+    now: Timestamp,
+) -> Result<Confirmation, ReadError> {
+    let (space, id) = name(key);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let at = now.timestamp_millis();
+    let parameters: [Parameter<'_>; 4] =
+        [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
+    let found = run(shared, &shared.calls.confirm, &parameters).await?;
+    let row = found.first().ok_or_else(|| ReadError::Unavailable("the database gave no answer".to_owned()))?;
+    confirmation(row).map_err(|error| failure::read_error(&error))
+}
+
+fn confirmation(row: &Row) -> Result<Confirmation, tokio_postgres::Error> {
+    let version: Option<i64> = row.try_get("version")?;
+    Ok(Confirmation { version: version.unwrap_or(0), keys: rows::taken_keys(row)?, life: row.try_get("life")? })
+}
+
+/// Whether the version after `expected_version` was written under `commit_id`.
+pub(super) async fn committed(
+    shared: &Shared,
+    key: &RecordKey,
+    expected_version: i64,
+    commit_id: Uuid,
+) -> Result<bool, ReadError> {
+    let Some(version) = expected_version.checked_add(1) else { return Ok(false) };
+    let (space, id) = name(key);
+    let parameters: [Parameter<'_>; 4] =
+        [(&space, Type::TEXT), (&id, Type::TEXT), (&version, Type::INT8), (&commit_id, Type::UUID)];
+    let found = run(shared, &shared.calls.committed, &parameters).await?;
+    let same = found.first().map(|row| row.try_get(0)).transpose();
+    same.map(|same| same.unwrap_or(false)).map_err(|error| failure::read_error(&error))
+}
+
+/// Events above `after`.
+pub(super) async fn events(
+    shared: &Shared,
+    key: &RecordKey,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<Event>, ReadError> {
+    let (space, id) = name(key);
+    let (limit, bytes) = (limit.clamp(1, PAGE_MAX) as i64, PAGE_BYTES_MAX as i64);
+    let parameters: [Parameter<'_>; 5] =
+        [(&space, Type::TEXT), (&id, Type::TEXT), (&after, Type::INT8), (&limit, Type::INT8), (&bytes, Type::INT8)];
+    let found = run(shared, &shared.calls.events, &parameters).await?;
+    found.iter().map(rows::event).collect::<Result<_, _>>().map_err(|error| failure::read_error(&error))
+}

@@ -1,0 +1,150 @@
+//! The store in PostgreSQL as the trait tells it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::calls::Calls;
+use super::connection::Connections;
+use super::lane::Lanes;
+use super::options::PostgresOptions;
+use super::values::Parameter;
+use super::{all, failure, list, queries, row_lock, schema};
+use crate::limits::PURGE_MAX;
+use crate::{
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
+    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
+};
+
+/// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    lanes: Lanes,
+}
+
+/// What all parts of the store use.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: PostgresOptions,
+    pub(super) calls: Calls,
+    pub(super) connections: Connections,
+    /// Those who hold a row, or wait for one: half the pool, so that the others always get on.
+    pub(super) row_waits: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(super) fn no_verdict(&self) -> String {
+        format!("the database gave no answer within {:?}", self.options.verdict_wait)
+    }
+}
+
+/// How long opening may take, migrations included.
+const OPEN_WAIT: Duration = Duration::from_secs(60);
+
+impl PostgresStore {
+    /// Opens the store: reaches the database, checks that it keeps what it acknowledges, and brings the schema to this
+    /// release. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what to do.
+    pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
+        let connections = Connections::new(&options)?;
+        let unusable = |detail: String| OpenError::NoDatabase { url: options.describe(), detail };
+        let connection = connections.get().await.map_err(unusable)?;
+        match timeout(OPEN_WAIT, schema::migrate(connection.client(), &options)).await {
+            Ok(migrated) => migrated?,
+            Err(_) => return Err(unusable(format!("its schema was not ready within {OPEN_WAIT:?}"))),
+        }
+        connection.done();
+        let row_waits = Arc::new(Semaphore::new((options.connections / 2).max(1)));
+        let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
+        Ok(Self { lanes: Lanes::start(&shared), shared })
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError> {
+        if let Err(breach) = verify::change_set(&set) {
+            return Ok(breach.into());
+        }
+        self.lanes.commit(set, &self.shared).await
+    }
+
+    async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
+        if let Err((index, breach)) = verify::all(&sets) {
+            return Ok(AllVerdict::Failed { index, verdict: breach.into() });
+        }
+        all::commit(&self.shared, &sets).await
+    }
+
+    async fn lock(
+        &self,
+        key: &RecordKey,
+        keys: &[String],
+        now: Timestamp,
+        on_locked: OnLocked,
+    ) -> Result<Locked, LockError> {
+        row_lock::lock(&self.shared, key, keys, now, on_locked).await
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Option<Record>, ReadError> {
+        queries::read(&self.shared, key).await
+    }
+
+    async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError> {
+        queries::confirm(&self.shared, key, keys, now).await
+    }
+
+    async fn committed(&self, key: &RecordKey, expected_version: i64, commit_id: Uuid) -> Result<bool, ReadError> {
+        queries::committed(&self.shared, key, expected_version, commit_id).await
+    }
+
+    async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
+        queries::events(&self.shared, key, after, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
+        list::page(&self.shared, query).await
+    }
+
+    async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        let (at, limit) = (now.timestamp_millis(), limit.min(PURGE_MAX) as i64);
+        let connection = self.shared.connections.get().await.map_err(CommitError::Unavailable)?;
+        let parameters: [Parameter<'_>; 2] = [(&at, Type::INT8), (&limit, Type::INT8)];
+        let purge = connection.client().query_typed(&self.shared.calls.purge, &parameters);
+        let Ok(answer) = timeout(self.shared.options.verdict_wait, purge).await else {
+            return Err(CommitError::Unknown(self.shared.no_verdict()));
+        };
+        let rows = answer.map_err(|error| failure::commit_error(&error))?;
+        connection.done();
+        let purged = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
+        purged.map(|purged| usize::try_from(purged).unwrap_or(0)).map_err(|error| failure::commit_error(&error))
+    }
+
+    async fn ping(&self) -> Result<(), CommitError> {
+        let rows = queries::run(&self.shared, &self.shared.calls.ping, &[]).await;
+        let rows = rows.map_err(|error| CommitError::Unavailable(error.to_string()))?;
+        let read_only = rows.first().map_or(Ok(false), |row| row.try_get(1));
+        match read_only.map_err(|error| CommitError::Unavailable(failure::explain(&error)))? {
+            true => Err(CommitError::Unavailable("the database is read-only".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn close(&self) {
+        self.lanes.close().await;
+        self.shared.row_waits.close();
+        self.shared.connections.close();
+    }
+
+    fn describe(&self) -> String {
+        self.shared.options.describe()
+    }
+}

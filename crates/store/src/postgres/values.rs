@@ -1,0 +1,233 @@
+//! Change sets as the arrays that the schema's functions take.
+
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use crate::{ChangeSet, RecordKey};
+
+/// A parameter with its type: nothing is prepared, so the server is told.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// The columns of one change set.
+pub(super) struct One<'a> {
+    pub(super) set: &'a ChangeSet,
+    space: &'a str,
+    id: &'a str,
+    body: &'a [u8],
+    at: i64,
+    events: Vec<&'a [u8]>,
+    keys: Keys<'a>,
+    requirements: Requirements<'a>,
+}
+
+/// The columns of idempotency keys, side by side.
+#[derive(Default)]
+struct Keys<'a> {
+    sets: Vec<i32>,
+    names: Vec<&'a str>,
+    versions: Vec<i64>,
+    expiries: Vec<i64>,
+    prints: Vec<&'a [u8]>,
+    outcomes: Vec<&'a [u8]>,
+}
+
+/// The columns of requirements, side by side.
+#[derive(Default)]
+struct Requirements<'a> {
+    sets: Vec<i32>,
+    spaces: Vec<&'a str>,
+    ids: Vec<&'a str>,
+    versions: Vec<i64>,
+}
+
+/// The columns of many change sets, side by side.
+#[derive(Default)]
+pub(super) struct Many<'a> {
+    spaces: Vec<&'a str>,
+    ids: Vec<&'a str>,
+    expected: Vec<i64>,
+    lives: Vec<Option<i64>>,
+    counts: Vec<i64>,
+    primary: Vec<&'a str>,
+    secondary: Vec<&'a str>,
+    bodies: Vec<&'a [u8]>,
+    ats: Vec<i64>,
+    commits: Vec<Uuid>,
+    event_sets: Vec<i32>,
+    event_versions: Vec<i64>,
+    events: Vec<&'a [u8]>,
+    keys: Keys<'a>,
+    requirements: Requirements<'a>,
+}
+
+impl<'a> Keys<'a> {
+    fn add(&mut self, place: i32, set: &'a ChangeSet) {
+        for key in &set.keys {
+            self.sets.push(place);
+            self.names.push(&key.key);
+            self.versions.push(key.version);
+            self.expiries.push(key.expires_at.timestamp_millis());
+            self.prints.push(&key.fingerprint);
+            self.outcomes.push(&key.outcome);
+        }
+    }
+}
+
+impl<'a> Requirements<'a> {
+    fn add(&mut self, place: i32, set: &'a ChangeSet) {
+        for requirement in &set.requires {
+            self.sets.push(place);
+            self.spaces.push(&requirement.key.space);
+            self.ids.push(&requirement.key.id);
+            self.versions.push(requirement.version);
+        }
+    }
+}
+
+impl<'a> One<'a> {
+    pub(super) fn new(set: &'a ChangeSet) -> Self {
+        let (mut keys, mut requirements) = (Keys::default(), Requirements::default());
+        keys.add(1, set);
+        requirements.add(1, set);
+        Self {
+            set,
+            space: &set.key.space,
+            id: &set.key.id,
+            body: &set.body,
+            at: set.at.timestamp_millis(),
+            events: set.events.iter().map(|event| &event[..]).collect(),
+            keys,
+            requirements,
+        }
+    }
+
+    /// Of `check_one`: everything up to the lock's bound.
+    pub(super) fn check<'p>(&'p self, lock_ms: &'p i32) -> Vec<Parameter<'p>> {
+        let mut all: Vec<Parameter<'p>> = vec![
+            (&self.space, Type::TEXT),
+            (&self.id, Type::TEXT),
+            (&self.set.expected_version, Type::INT8),
+            (&self.set.life, Type::INT8),
+            (&self.at, Type::INT8),
+            (&self.keys.names, Type::TEXT_ARRAY),
+        ];
+        all.extend(self.required());
+        all.push((lock_ms, Type::INT4));
+        all
+    }
+
+    /// Of `write_one` and `find_culprit`: the record's number first.
+    pub(super) fn write<'p>(&'p self, record: &'p Option<i64>) -> Vec<Parameter<'p>> {
+        let mut all: Vec<Parameter<'p>> = vec![
+            (record, Type::INT8),
+            (&self.space, Type::TEXT),
+            (&self.id, Type::TEXT),
+            (&self.set.expected_version, Type::INT8),
+        ];
+        all.extend(self.written());
+        all
+    }
+
+    /// Of `commit_one`.
+    pub(super) fn commit<'p>(&'p self, lock_ms: &'p i32) -> Vec<Parameter<'p>> {
+        let mut all: Vec<Parameter<'p>> = vec![
+            (&self.space, Type::TEXT),
+            (&self.id, Type::TEXT),
+            (&self.set.expected_version, Type::INT8),
+            (&self.set.life, Type::INT8),
+        ];
+        all.extend(self.written());
+        all.extend(self.required());
+        all.push((lock_ms, Type::INT4));
+        all
+    }
+
+    fn written(&self) -> [Parameter<'_>; 11] {
+        [
+            (&self.set.facets.primary, Type::TEXT),
+            (&self.set.facets.secondary, Type::TEXT),
+            (&self.body, Type::BYTEA),
+            (&self.at, Type::INT8),
+            (&self.set.commit_id, Type::UUID),
+            (&self.events, Type::BYTEA_ARRAY),
+            (&self.keys.names, Type::TEXT_ARRAY),
+            (&self.keys.versions, Type::INT8_ARRAY),
+            (&self.keys.expiries, Type::INT8_ARRAY),
+            (&self.keys.prints, Type::BYTEA_ARRAY),
+            (&self.keys.outcomes, Type::BYTEA_ARRAY),
+        ]
+    }
+
+    fn required(&self) -> [Parameter<'_>; 3] {
+        [
+            (&self.requirements.spaces, Type::TEXT_ARRAY),
+            (&self.requirements.ids, Type::TEXT_ARRAY),
+            (&self.requirements.versions, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+impl<'a> Many<'a> {
+    pub(super) fn new(sets: impl IntoIterator<Item = &'a ChangeSet>) -> Self {
+        let mut many = Self::default();
+        for (place, set) in (1..).zip(sets) {
+            many.add(place, set);
+        }
+        many
+    }
+
+    fn add(&mut self, place: i32, set: &'a ChangeSet) {
+        self.spaces.push(&set.key.space);
+        self.ids.push(&set.key.id);
+        self.expected.push(set.expected_version);
+        self.lives.push(set.life);
+        self.counts.push(set.events.len() as i64);
+        self.primary.push(&set.facets.primary);
+        self.secondary.push(&set.facets.secondary);
+        self.bodies.push(&set.body);
+        self.ats.push(set.at.timestamp_millis());
+        self.commits.push(set.commit_id);
+        for (version, event) in (set.expected_version.saturating_add(1)..).zip(&set.events) {
+            self.event_sets.push(place);
+            self.event_versions.push(version);
+            self.events.push(event);
+        }
+        self.keys.add(place, set);
+        self.requirements.add(place, set);
+    }
+
+    /// Of `commit_many`.
+    pub(super) fn parameters(&self) -> [Parameter<'_>; 23] {
+        let Self { keys, requirements, .. } = self;
+        [
+            (&self.spaces, Type::TEXT_ARRAY),
+            (&self.ids, Type::TEXT_ARRAY),
+            (&self.expected, Type::INT8_ARRAY),
+            (&self.lives, Type::INT8_ARRAY),
+            (&self.counts, Type::INT8_ARRAY),
+            (&self.primary, Type::TEXT_ARRAY),
+            (&self.secondary, Type::TEXT_ARRAY),
+            (&self.bodies, Type::BYTEA_ARRAY),
+            (&self.ats, Type::INT8_ARRAY),
+            (&self.commits, Type::UUID_ARRAY),
+            (&self.event_sets, Type::INT4_ARRAY),
+            (&self.event_versions, Type::INT8_ARRAY),
+            (&self.events, Type::BYTEA_ARRAY),
+            (&keys.sets, Type::INT4_ARRAY),
+            (&keys.names, Type::TEXT_ARRAY),
+            (&keys.versions, Type::INT8_ARRAY),
+            (&keys.expiries, Type::INT8_ARRAY),
+            (&keys.prints, Type::BYTEA_ARRAY),
+            (&keys.outcomes, Type::BYTEA_ARRAY),
+            (&requirements.sets, Type::INT4_ARRAY),
+            (&requirements.spaces, Type::TEXT_ARRAY),
+            (&requirements.ids, Type::TEXT_ARRAY),
+            (&requirements.versions, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+/// The two texts of a name.
+pub(super) fn name(key: &RecordKey) -> (&str, &str) {
+    (&key.space, &key.id)
+}
