@@ -203,10 +203,10 @@ pub enum Refusal {
         /// Why.
         detail: String,
     },
-    /// A queue is full.
+    /// A queue is full, or the instance's row is locked and `on_locked: skip_locked` passes over it.
     #[error("{detail}")]
     Busy {
-        /// Which.
+        /// Which of them.
         detail: String,
     },
     /// The store cannot be used; nothing was written.
