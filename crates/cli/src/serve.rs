@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let tls = args.tls_cert.zip(args.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     // Heard from here on: a service manager may stop what it has just started.
     let mut signals = StopSignals::listen()?;
-    let store = store_url::open(&args.store)?;
+    let store = store_url::open(&args.store).await?;
     let engine = Engine::new(store.clone(), Options::default());
     let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock) };
     let mut server = match Server::start(engine.clone(), options).await {

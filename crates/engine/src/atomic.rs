@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_model::definition::Concurrency;
+use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{
     Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
@@ -20,9 +20,9 @@ use crate::codec;
 use crate::combiner::SlotGuard;
 use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner, data_bytes, deadline};
-use crate::limits::MOVES_MAX;
+use crate::limits::{ADAPTIVE_LOSSES_MAX, MOVES_MAX};
 use crate::pending::{Phase, given_up};
-use crate::strategy::{NAME, backoff, pause};
+use crate::strategy::{backoff, pause, waited_ms};
 
 /// All moves took effect (or had done so already).
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,8 @@ struct Decided {
     /// None: `already_applied`; then the version must hold when the others commit.
     change: Option<(ChangeSet, Arc<Instance>)>,
     requirement: Requirement,
+    /// The store's life in which the instance was read; none: not known.
+    life: Option<i64>,
 }
 
 /// How an attempt ended.
@@ -186,8 +188,9 @@ impl Request {
                 }
                 Ok(Attempt::Lost { index, current }) => {
                     losses += 1;
-                    if losses >= self.concurrency.attempts && self.open.is_empty() {
-                        let refusal = Refusal::Conflict { current, attempts: losses, strategy: NAME.to_owned() };
+                    if losses >= self.attempts() && self.open.is_empty() {
+                        let strategy = self.concurrency.strategy.as_str().to_owned();
+                        let refusal = Refusal::Conflict { current, attempts: losses, strategy };
                         return Err(failed(index, refusal));
                     }
                     if losses > 1 {
@@ -200,6 +203,15 @@ impl Request {
                 // The sender knows by the phase what to make of it; nobody hears this.
                 return Err(given_up(&self.phase, "its deadline passed").into());
             }
+        }
+    }
+
+    /// Attempts before `conflict`. Rows are locked only while they are written, so a request under any strategy can lose;
+    /// one that asks for more than the conditional write is tried longer.
+    fn attempts(&self) -> u32 {
+        match self.concurrency.strategy {
+            Strategy::Optimistic => self.concurrency.attempts,
+            Strategy::Pessimistic | Strategy::Adaptive => self.concurrency.attempts.max(ADAPTIVE_LOSSES_MAX),
         }
     }
 
@@ -255,6 +267,11 @@ impl Request {
             // Something came between asking after the open commits and reading: it may be one of them.
             return Ok(Attempt::Unknown);
         }
+        if decided.windows(2).any(|pair| pair[0].life != pair[1].life) {
+            // Of two lives of the store: what is remembered of the earlier one is no longer used on the next attempt.
+            self.forget_all();
+            return Ok(Attempt::Lost { index: 0, current: decided.first().map_or(0, |one| one.requirement.version) });
+        }
         self.commit(decided, commit_id, now).await
     }
 
@@ -294,30 +311,34 @@ impl Request {
         Ok(None)
     }
 
-    /// What this node remembers, unless a refusal is in question.
-    async fn snapshot(&self, key: &InstanceKey) -> Result<Arc<Instance>, Refusal> {
-        match self.inner.cache.get(key).filter(|_| !self.fresh) {
-            Some(instance) => Ok(instance),
-            None => Engine { inner: self.inner.clone() }.instance(key, false).await,
+    /// What this node remembers, unless a refusal is in question; and the store's life that it is of.
+    async fn snapshot(&self, key: &InstanceKey) -> Result<(Arc<Instance>, Option<i64>), Refusal> {
+        match self.inner.remembered(key).filter(|_| !self.fresh) {
+            Some(remembered) => Ok((remembered.instance, Some(remembered.life))),
+            None => {
+                let (instance, life) = Engine { inner: self.inner.clone() }.read_instance(key).await?;
+                Ok((instance, Some(life)))
+            }
         }
     }
 
     async fn decide(&mut self, index: usize, commit_id: Uuid, now: Timestamp) -> Result<Decided, AtomicFailure> {
         let command = &self.commands[index];
         let key = &command.instance;
-        let instance = self.snapshot(key).await.map_err(|refusal| failed(index, refusal))?;
+        let (instance, life) = self.snapshot(key).await.map_err(|refusal| failed(index, refusal))?;
         let definition = self.inner.definitions.version(&key.workflow, instance.definition_version).await;
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
-        self.concurrency = definition.concurrency();
+        self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action);
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
         let decision = decide(&definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {
             Decision::Stay(success) if success.outcome == SuccessKind::AlreadyApplied => {
-                Ok(Decided { success, change: None, requirement })
+                Ok(Decided { success, change: None, requirement, life })
             }
             Decision::Change(change) if change.success.outcome == SuccessKind::Applied => {
-                let set = change_set(&change, &requirement, commit_id)?;
-                Ok(Decided { success: change.success, change: Some((set, Arc::new(change.instance))), requirement })
+                let set = change_set(&change, &requirement, commit_id, life)?;
+                let change_of = Some((set, Arc::new(change.instance)));
+                Ok(Decided { success: change.success, change: change_of, requirement, life })
             }
             // A vote short of its quorum, new or repeated.
             Decision::Stay(_) | Decision::Change(_) => Err(failed(index, not_applied())),
@@ -335,6 +356,7 @@ impl Request {
         let places: Vec<usize> = (0..decided.len()).filter(|place| decided[*place].change.is_some()).collect();
         let unchanged = decided.iter().filter(|one| one.change.is_none()).map(|one| one.requirement.clone());
         let unchanged: Vec<_> = unchanged.collect();
+        let life = decided.first().and_then(|one| one.life);
         let changes = decided.into_iter().filter_map(|one| one.change);
         let (mut sets, instances): (Vec<ChangeSet>, Vec<Arc<Instance>>) = changes.unzip();
         if sets.is_empty() && !self.open.is_empty() {
@@ -357,7 +379,10 @@ impl Request {
             Ok(AllVerdict::Committed) => {
                 for (place, instance) in places.into_iter().zip(instances) {
                     let key = &self.commands[place].instance;
-                    self.inner.cache.put(key, instance);
+                    match life {
+                        Some(life) => self.inner.cache.put(key, instance, life),
+                        None => self.inner.cache.forget(key),
+                    }
                     self.inner.watchers.changed(key);
                 }
                 Ok(Attempt::Done(AtomicAnswer { successes: open.successes, replayed: false }))
@@ -414,6 +439,9 @@ impl Request {
                 // Expired between the two.
                 None => Ok(Attempt::Lost { index, current: 0 }),
             },
+            Verdict::LockTimeout { waited } => {
+                Err(failed(index, Refusal::LockTimeout { waited_ms: waited_ms(waited) }))
+            }
             Verdict::Rejected { reason, .. } => {
                 Err(failed(index, Refusal::Malformed { detail: format!("the store refuses this change: {reason}") }))
             }
@@ -442,7 +470,12 @@ impl Open {
     }
 }
 
-fn change_set(change: &Change, requirement: &Requirement, commit_id: Uuid) -> Result<ChangeSet, Refusal> {
+fn change_set(
+    change: &Change,
+    requirement: &Requirement,
+    commit_id: Uuid,
+    life: Option<i64>,
+) -> Result<ChangeSet, Refusal> {
     Ok(ChangeSet {
         key: requirement.key.clone(),
         commit_id,
@@ -453,6 +486,7 @@ fn change_set(change: &Change, requirement: &Requirement, commit_id: Uuid) -> Re
         keys: Vec::new(),
         requires: Vec::new(),
         at: change.entry.at,
+        life,
     })
 }
 

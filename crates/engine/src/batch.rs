@@ -11,22 +11,35 @@ use bytes::Bytes;
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{Action, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide};
 use lockkeeper_store::{ChangeSet, NewKey, Requirement};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::codec;
 use crate::engine::Answer;
-use crate::limits::DECISIONS_PER_TURN;
+use crate::limits::{DECISIONS_PER_TURN, YOUNG};
 use crate::pending::Pending;
 
 /// The instance that a batch is decided on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     /// The record's version; 0: there is none.
     pub(crate) version: i64,
     pub(crate) instance: Option<Arc<Instance>>,
+    /// The store's life that it belongs to: a condition of the write. None: not known.
+    pub(crate) life: Option<i64>,
+    /// When it was last known to be current.
+    pub(crate) proven: Instant,
     /// Read from the primary after the batch was taken: its refusals need no further proof.
     pub(crate) fresh: bool,
+}
+
+impl Snapshot {
+    /// Whether it was current a moment ago: if it is not now, somebody else is at work on the instance at the same
+    /// time. An older one only says that this node's memory was stale.
+    pub(crate) fn is_young(&self) -> bool {
+        self.proven.elapsed() < YOUNG
+    }
 }
 
 /// The definitions that judge a batch, and the answers where there are none.
@@ -45,6 +58,19 @@ impl Judges {
         let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
         let definition = self.current.as_ref().or(newest);
         definition.map(|definition| definition.concurrency()).unwrap_or_default()
+    }
+}
+
+impl Judges {
+    /// How one command commits.
+    pub(crate) fn concurrency_of(&self, snapshot: &Snapshot, action: &Action) -> Concurrency {
+        let state = snapshot.instance.as_ref().map(|instance| instance.state.as_str());
+        let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
+        let definition = match action {
+            Action::Start(_) => newest.or(self.current.as_ref()),
+            _ => self.current.as_ref().or(newest),
+        };
+        definition.map(|definition| definition.concurrency_of(state, action)).unwrap_or_default()
     }
 }
 
@@ -109,7 +135,7 @@ pub(crate) async fn fold(
         let event = (fold.events.len() > before).then_some(before);
         members.push(Member { pending, answer, event });
     }
-    match fold.into_set(key, snapshot.version) {
+    match fold.into_set(key, snapshot) {
         Ok((set, instance)) => Ok(Folded { members, set, instance }),
         Err(refusal) => Err((members.into_iter().map(|m| m.pending).collect(), refusal)),
     }
@@ -169,7 +195,7 @@ impl Fold<'_> {
     fn into_set(
         self,
         key: &InstanceKey,
-        expected_version: i64,
+        snapshot: &Snapshot,
     ) -> Result<(Option<ChangeSet>, Option<Arc<Instance>>), Refusal> {
         let Some(instance) = self.current.filter(|_| !self.events.is_empty()) else {
             return Ok((None, None));
@@ -179,13 +205,14 @@ impl Fold<'_> {
         let set = ChangeSet {
             key: codec::instance_record(key),
             commit_id: Uuid::new_v4(),
-            expected_version,
+            expected_version: snapshot.version,
             facets: codec::facets(&instance),
             body: codec::encode(&*instance)?,
             events: self.events,
             keys: self.keys,
             requires: requires.into_iter().collect(),
             at: self.clock.now(),
+            life: snapshot.life,
         };
         Ok((Some(set), Some(instance)))
     }

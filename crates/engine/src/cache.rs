@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockkeeper_model::{Instance, InstanceKey};
 use moka::sync::Cache;
+use tokio::time::Instant;
 
 use crate::memory;
 
@@ -13,8 +14,18 @@ pub(crate) struct InstanceCache(Cache<InstanceKey, Cached>);
 
 #[derive(Clone)]
 struct Cached {
-    instance: Arc<Instance>,
+    remembered: Remembered,
     bytes: u32,
+}
+
+/// An instance as last seen committed.
+#[derive(Clone)]
+pub(crate) struct Remembered {
+    pub(crate) instance: Arc<Instance>,
+    /// The store's life in which it was.
+    pub(crate) life: i64,
+    /// When it was last known to be current.
+    pub(crate) proven: Instant,
 }
 
 /// Bytes that an entry costs beyond its data: the key, the names, the votes, the cache's own bookkeeping.
@@ -26,14 +37,14 @@ impl InstanceCache {
         Self(cache)
     }
 
-    pub(crate) fn get(&self, key: &InstanceKey) -> Option<Arc<Instance>> {
-        self.0.get(key).map(|cached| cached.instance)
+    pub(crate) fn get(&self, key: &InstanceKey) -> Option<Remembered> {
+        self.0.get(key).map(|cached| cached.remembered)
     }
 
     /// Remembers what was committed.
-    pub(crate) fn put(&self, key: &InstanceKey, instance: Arc<Instance>) {
+    pub(crate) fn put(&self, key: &InstanceKey, instance: Arc<Instance>, life: i64) {
         let bytes = u32::try_from(memory::of_data(&instance.data) + ENTRY_BYTES).unwrap_or(u32::MAX);
-        self.0.insert(key.clone(), Cached { instance, bytes });
+        self.0.insert(key.clone(), Cached { remembered: Remembered { instance, life, proven: Instant::now() }, bytes });
     }
 
     pub(crate) fn forget(&self, key: &InstanceKey) {

@@ -3,7 +3,7 @@
 //! A definition's record has one version for each version of the definition: its events are the texts, so a version
 //! that a running instance is on can always be read again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_model::{Actor, Definition, Format, Problem, Refusal, Timestamp, WorkflowName};
 use lockkeeper_store::{ChangeSet, CommitError, Facets, ListOrder, ListQuery, Store, Verdict};
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::codec;
 use crate::limits::{DEFINITIONS_BYTES_MAX, KNOWN_NAMES_MAX, NEWEST_REMEMBERED, PUT_ATTEMPTS_MAX};
+use crate::strategy::waited_ms;
 
 /// A definition as it was put.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,13 +46,39 @@ pub(crate) struct Definitions {
     /// With the size of the text, to which the compiled form is proportional.
     compiled: Cache<(WorkflowName, i64), (Arc<Definition>, u32)>,
     newest: Cache<WorkflowName, i64>,
+    /// The store's life, as last heard; none: not yet.
+    life: Mutex<Option<i64>>,
 }
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let weigh = |_: &(WorkflowName, i64), (_, bytes): &(Arc<Definition>, u32)| *bytes;
         let compiled = Cache::builder().max_capacity(DEFINITIONS_BYTES_MAX).weigher(weigh).build();
-        Self { store, compiled, newest: Cache::new(NEWEST_REMEMBERED) }
+        Self { store, compiled, newest: Cache::new(NEWEST_REMEMBERED), life: Mutex::new(None) }
+    }
+
+    /// The store's life, as last heard: see [`lockkeeper_store::ChangeSet::life`].
+    pub(crate) fn life(&self) -> Option<i64> {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store has told its life. In a new one a version may mean another text: what was in memory is dropped. (What is
+    /// remembered of instances carries its life with it.)
+    pub(crate) fn note_life(&self, life: i64) {
+        let mut known = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.replace(life);
+        if before.is_none_or(|before| before == life) {
+            return;
+        }
+        self.compiled.invalidate_all();
+        self.newest.invalidate_all();
+        drop(known);
+        tracing::warn!(
+            before,
+            now = life,
+            "the store has begun another life (a standby was promoted, or a backup restored): what this node remembered \
+             is dropped; acknowledged changes may be missing unless the standby was synchronous"
+        );
     }
 
     /// Checks and keeps a definition; the same text as the newest version's is that version.
@@ -64,8 +91,9 @@ impl Definitions {
         let definition = compile(put.text.clone(), put.format).await?;
         check_name(workflow, &definition)?;
         let warnings = definition.warnings().to_vec();
+        let life = self.life();
         let (version, created) = self.keep(workflow, &put, clock).await?;
-        self.remember(definition.with_version(version), put.text.len());
+        self.remember(definition.with_version(version), put.text.len(), life);
         self.newest.insert(workflow.clone(), version);
         Ok(PutDefinition { version, created, warnings })
     }
@@ -81,6 +109,7 @@ impl Definitions {
         for _ in 0..PUT_ATTEMPTS_MAX {
             let record = self.store.read(&key).await.map_err(|e| unavailable(&e))?;
             let version = record.as_ref().map_or(0, |record| record.version);
+            let life = record.as_ref().map(|record| record.life);
             if let Some(record) = record {
                 let newest: DefinitionText = codec::decode("a definition", &record.body)?;
                 if newest.text == put.text && newest.format == put.format {
@@ -97,13 +126,16 @@ impl Definitions {
                 keys: Vec::new(),
                 requires: Vec::new(),
                 at: clock.now(),
-                life: None,
+                life,
             };
             match self.store.commit(set).await {
                 Ok(Verdict::Committed) => return Ok((version + 1, true)),
                 Ok(Verdict::Rejected { reason, .. }) => return Err(Refusal::Malformed { detail: reason }),
                 // Somebody else's came between.
                 Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. }) => {}
+                Ok(Verdict::LockTimeout { waited }) => {
+                    return Err(Refusal::LockTimeout { waited_ms: waited_ms(waited) });
+                }
                 Err(CommitError::Unavailable(detail)) => return Err(Refusal::Unavailable { detail }),
                 Err(CommitError::Unknown(detail)) => {
                     return Err(Refusal::Unknown { detail: format!("{detail}; putting the same text again is safe") });
@@ -124,6 +156,7 @@ impl Definitions {
             None => {
                 let record = self.store.read(&key).await.map_err(|e| unavailable(&e))?;
                 let Some(record) = record else { return Err(self.unknown(workflow, None).await) };
+                self.note_life(record.life);
                 (record.version, record.body)
             }
             Some(version) => {
@@ -141,8 +174,13 @@ impl Definitions {
     }
 
     /// A version that is in memory already.
-    fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
+    pub(crate) fn compiled(&self, workflow: &WorkflowName, version: i64) -> Option<Arc<Definition>> {
         self.compiled.get(&(workflow.clone(), version)).map(|(definition, _)| definition)
+    }
+
+    /// The newest version as far as this node knows, if it is in memory.
+    pub(crate) fn newest_compiled(&self, workflow: &WorkflowName) -> Option<Arc<Definition>> {
+        self.compiled(workflow, self.newest.get(workflow)?)
     }
 
     /// A compiled version.
@@ -150,14 +188,21 @@ impl Definitions {
         if let Some(definition) = self.compiled(workflow, version) {
             return Ok(definition);
         }
+        let life = self.life();
         let (_, put) = self.text(workflow, Some(version)).await?;
         let bytes = put.text.len();
         let definition = compile(put.text, put.format).await?.with_version(version);
-        Ok(self.remember(definition, bytes))
+        Ok(self.remember(definition, bytes, life))
     }
 
-    fn remember(&self, definition: Definition, bytes: usize) -> Arc<Definition> {
+    /// Keeps what was read, unless the store has begun another life since `life`.
+    fn remember(&self, definition: Definition, bytes: usize, life: Option<i64>) -> Arc<Definition> {
         let definition = Arc::new(definition);
+        // Held while it is put in, so that it is not put in after everything was dropped.
+        let known = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != life {
+            return definition;
+        }
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let id = (definition.workflow().clone(), definition.version());
         self.compiled.insert(id, (definition.clone(), bytes));

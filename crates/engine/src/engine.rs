@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_model::{Action, Command, Refusal, Success, WorkflowName};
+use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cache::InstanceCache;
+use crate::cache::{InstanceCache, Remembered};
 use crate::clock::{Clock, SystemClock};
 use crate::combiner::{Combiner, Driver, Work};
+use crate::contention::hot_key::HotKeys;
+use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::limits::{
     ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
@@ -77,6 +79,10 @@ pub(crate) struct Inner {
     pub(crate) cache: InstanceCache,
     pub(crate) combiner: Arc<Combiner>,
     pub(crate) watchers: Watchers,
+    pub(crate) contention: Contention<InstanceKey>,
+    pub(crate) hot_keys: HotKeys,
+    /// From when on contention control counts its time.
+    begun: Instant,
     pub(crate) budget: Arc<Budget>,
     active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
@@ -94,6 +100,9 @@ impl Engine {
             cache: InstanceCache::new(options.cache_bytes_max),
             combiner: Arc::new(Combiner::new()),
             watchers: Watchers::default(),
+            contention: Contention::new(),
+            hot_keys: HotKeys::new(),
+            begun: Instant::now(),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
             active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
@@ -178,11 +187,33 @@ impl Inner {
         Ok(())
     }
 
+    /// This moment, for contention control.
+    pub(crate) fn moment(&self) -> Now {
+        Now { elapsed: self.begun.elapsed(), wall: self.clock.now() }
+    }
+
+    /// What this node remembers of an instance, if the store is still in the life that it was in.
+    pub(crate) fn remembered(&self, key: &InstanceKey) -> Option<Remembered> {
+        self.cache.get(key).filter(|remembered| self.definitions.life() == Some(remembered.life))
+    }
+
     /// Starts serving a key, if it is not being served.
     pub(crate) fn run(self: &Arc<Self>, driver: Option<Driver>) {
         if let Some(driver) = driver {
             let inner = self.clone();
             self.tasks.spawn(drive(inner, driver));
+        }
+    }
+
+    /// Watches for an instance that keeps its whole workflow waiting.
+    fn observe(&self, key: &InstanceKey, batch: &[Pending]) {
+        // Whoever shares a batch waited for the one before; alone in it, a command found the key free.
+        let waited = if batch.len() > 1 { batch.len() } else { 0 };
+        let count = |commands: usize| u32::try_from(commands).unwrap_or(u32::MAX);
+        let moment = self.moment();
+        let warning = self.hot_keys.observe(key.workflow.as_str(), key, count(batch.len()), count(waited), moment);
+        if let Some(warning) = warning {
+            tracing::warn!("{}", warning.text);
         }
     }
 
@@ -202,6 +233,7 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     while let Some(work) = driver.next() {
         match work {
             Work::Batch(batch) => {
+                inner.observe(&key, &batch);
                 // Never closed, so a permit always comes; those who wait for it have their own deadlines.
                 let active = inner.active.acquire().await;
                 Attempt::new(&inner, &key).run(batch).await;

@@ -59,3 +59,14 @@ pub const HISTORY_WAIT_MAX: Duration = Duration::from_secs(25);
 
 /// How long a shutdown waits for what was accepted: a little more than any command may take.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(35);
+
+/// Lost writes of one adaptive or pessimistic command before it is answered `conflict`. Under the row lock a write is
+/// lost only while the record is being made, or when the store begins another life: once or twice.
+pub const ADAPTIVE_LOSSES_MAX: u32 = 10;
+
+/// A write that is lost on a snapshot no older than this was lost to somebody who is at work at the same time; lost on an
+/// older one, this node's memory was stale.
+pub const YOUNG: Duration = Duration::from_secs(1);
+
+/// How often a history request looks for what other nodes have written.
+pub const HISTORY_POLL: Duration = Duration::from_millis(500);

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{Command, Fingerprint, Refusal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -66,6 +67,12 @@ pub(crate) struct Pending {
     pub(crate) deadline: Instant,
     /// Conditional writes that this command was part of and that were lost.
     pub(crate) losses: u32,
+    /// When it came to this node.
+    pub(crate) arrived: Instant,
+    /// When it began to wait for the row that another session has locked.
+    pub(crate) waiting_for_row: Option<Instant>,
+    /// How it commits, as the definition said that judged last.
+    pub(crate) concurrency: Concurrency,
     phase: Phase,
     answer: oneshot::Sender<Answer>,
     permit: Permit,
@@ -83,7 +90,19 @@ impl Pending {
         let phase = Phase::default();
         let fingerprint = command.idempotency_key.is_some().then(|| command.fingerprint());
         let waiter = Waiter { phase: phase.clone(), answer: receiver };
-        (Self { command, fingerprint, deadline, losses: 0, phase, answer: sender, permit }, waiter)
+        let pending = Self {
+            command,
+            fingerprint,
+            deadline,
+            losses: 0,
+            arrived: Instant::now(),
+            waiting_for_row: None,
+            concurrency: Concurrency::default(),
+            phase,
+            answer: sender,
+            permit,
+        };
+        (pending, waiter)
     }
 
     /// Bytes that this command holds in the queue.

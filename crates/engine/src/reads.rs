@@ -10,7 +10,7 @@ use lockkeeper_store::{ListOrder, ListQuery, Record};
 use crate::codec;
 use crate::definitions::{DefinitionText, known_names, unavailable};
 use crate::engine::Engine;
-use crate::limits::HISTORY_WAIT_MAX;
+use crate::limits::{HISTORY_POLL, HISTORY_WAIT_MAX};
 
 /// Which instances to list.
 #[derive(Clone, Debug, Default)]
@@ -71,12 +71,20 @@ impl Engine {
     /// # Errors
     /// `unknown_workflow`, `unknown_instance`, `unavailable`.
     pub async fn instance(&self, key: &InstanceKey, stale_ok: bool) -> Result<Arc<Instance>, Refusal> {
-        if stale_ok && let Some(instance) = self.inner.cache.get(key) {
-            return Ok(instance);
+        if stale_ok && let Some(remembered) = self.inner.remembered(key) {
+            return Ok(remembered.instance);
         }
+        self.read_instance(key).await.map(|(instance, _)| instance)
+    }
+
+    /// An instance as last committed, and the store's life in which it is so.
+    pub(crate) async fn read_instance(&self, key: &InstanceKey) -> Result<(Arc<Instance>, i64), Refusal> {
         let record = self.inner.store.read(&codec::instance_record(key)).await.map_err(|e| unavailable(&e))?;
         match record {
-            Some(record) => Ok(Arc::new(codec::decode_instance(&record)?)),
+            Some(record) => {
+                self.inner.definitions.note_life(record.life);
+                Ok((Arc::new(codec::decode_instance(&record)?), record.life))
+            }
             None => Err(self.missing(key).await),
         }
     }
@@ -164,7 +172,9 @@ impl Engine {
             if !page.items.is_empty() || wait.is_zero() {
                 return Ok(page);
             }
-            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+            // Other nodes' changes are heard of by looking.
+            let next_look = deadline.min(tokio::time::Instant::now() + HISTORY_POLL);
+            if tokio::time::timeout_at(next_look, changed).await.is_err() && next_look == deadline {
                 return Ok(page);
             }
         }

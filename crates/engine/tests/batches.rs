@@ -10,16 +10,19 @@ use std::sync::atomic::Ordering;
 use lockkeeper_engine::Answer;
 use lockkeeper_model::{Action, Close, Command, Kind, Refusal, SuccessKind};
 use serde_json::json;
-use support::{House, command, event, key, keyed, name, waiting, with_data};
+use support::{House, command, event, key, keyed, name, queued, with_data};
 
-/// Sends all at once: the first reaches the store and is held there, the others wait and are decided together.
+/// Sends all at once, in this order: the first reaches the store and is held there, the others wait and are decided
+/// together.
 async fn together(house: &House, commands: Vec<Command>) -> Vec<Answer> {
     house.store.hold();
     let mut sending = Vec::new();
     for (place, command) in commands.into_iter().enumerate() {
         let engine = house.engine.clone();
-        sending.push(tokio::spawn(async move { engine.send(command, None).await }));
-        waiting(&house.engine, place + 1).await;
+        sending.push(queued(Box::pin(async move { engine.send(command, None).await })));
+        if place == 0 {
+            house.store.arrived().await;
+        }
     }
     house.store.release();
     let mut answers = Vec::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockkeeper_engine::{AtomicFailure, Options};
 use lockkeeper_model::{Action, Data, Refusal, Start, SuccessKind};
 use serde_json::json;
-use support::{Fault, House, command, event, key, keyed, name, put, waiting, with_data};
+use support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_cache_decides_nothing() {
@@ -233,8 +233,7 @@ async fn a_sender_that_leaves_before_the_commit_leaves_nothing() {
     house.start("a", json!({})).await;
     let first = house.held_note().await;
     let engine = house.engine.clone();
-    let leaving = tokio::spawn(async move { engine.send(event("a", "note", "leaving"), None).await });
-    waiting(&house.engine, 2).await;
+    let leaving = queued(Box::pin(async move { engine.send(event("a", "note", "leaving"), None).await }));
     leaving.abort();
     assert!(leaving.await.unwrap_err().is_cancelled());
     house.store.release();
@@ -269,8 +268,7 @@ async fn a_full_node_is_busy_and_recovers() {
         for n in 0..fit {
             let engine = house.engine.clone();
             let command = with_data(event("a", "note", &format!("p{n}")), data.clone());
-            accepted.push(tokio::spawn(async move { engine.send(command, None).await }));
-            waiting(&house.engine, n + 1).await;
+            accepted.push(queued(Box::pin(async move { engine.send(command, None).await })));
         }
         let refused = house.engine.send(with_data(event("a", "note", "late"), data), None).await;
         assert_eq!(name(&refused), "busy");

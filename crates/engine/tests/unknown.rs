@@ -143,8 +143,7 @@ async fn a_batch_with_an_open_commit_gives_each_its_own_answer() {
     for person in 0..6 {
         let engine = house.engine.clone();
         let take = with_data(event("a", "take", &format!("p{person}")), json!({"quantity": 1}));
-        sending.push(tokio::spawn(async move { engine.send(take, None).await }));
-        support::waiting(&house.engine, person + 1).await;
+        sending.push(support::queued(Box::pin(async move { engine.send(take, None).await })));
     }
     house.store.next(Fault::AnswerLost);
     house.store.next(Fault::AnswerLost);

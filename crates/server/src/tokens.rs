@@ -165,21 +165,23 @@ impl Tokens {
         let set = ChangeSet {
             key: RecordKey::new(SPACE, &token.name),
             commit_id: Uuid::new_v4(),
-            expected_version: current.map_or(0, |record| record.version),
+            expected_version: current.as_ref().map_or(0, |record| record.version),
             facets: Facets { primary: hash, secondary: status.to_owned() },
             body: body.clone(),
             events: vec![body],
             keys: Vec::new(),
             requires: Vec::new(),
             at: self.clock.now(),
-            life: None,
+            life: current.map(|record| record.life),
         };
         match self.store.commit(set).await {
             Ok(Verdict::Committed) => Ok(()),
             Ok(Verdict::Rejected { reason, .. }) => Err(Refusal::Malformed { detail: reason }),
-            Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. }) => Err(Refusal::Busy {
-                detail: format!("the token {:?} is being changed by another; try again", token.name),
-            }),
+            Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. } | Verdict::LockTimeout { .. }) => {
+                Err(Refusal::Busy {
+                    detail: format!("the token {:?} is being changed by another; try again", token.name),
+                })
+            }
             Err(CommitError::Unavailable(detail)) => Err(Refusal::Unavailable { detail }),
             Err(CommitError::Unknown(detail)) => Err(Refusal::Unknown { detail }),
         }

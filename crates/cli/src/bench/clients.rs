@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 
-use crate::bench::lost;
+use crate::bench::row::Row;
 use crate::bench::target::Target;
 use crate::failure::Failure;
 
@@ -21,19 +21,6 @@ pub(crate) struct Load {
 
 /// Time to fill caches and open connections before anything counts.
 const WARM_UP: Duration = Duration::from_millis(500);
-
-/// One row's figures.
-pub(crate) struct Measured {
-    pub(crate) name: String,
-    pub(crate) acknowledged: u64,
-    pub(crate) failed: u64,
-    pub(crate) wall: Duration,
-    /// The share of all cores that this process used, server and clients together; none where it cannot be told.
-    pub(crate) cpu: Option<f64>,
-    pub(crate) latencies: Latencies,
-    /// Acknowledged moves less those in the store: anything but 0 is a fault.
-    pub(crate) lost: i64,
-}
 
 /// Latencies in microseconds, to three digits.
 pub(crate) struct Latencies(Histogram<u64>);
@@ -94,37 +81,32 @@ fn processor_time() -> Option<Duration> {
 }
 
 /// Runs the load on a target.
-pub(crate) async fn measure(name: &str, target: Arc<dyn Target>, load: &Load) -> Result<Measured, Failure> {
+pub(crate) async fn measure(name: &str, target: Arc<dyn Target>, load: &Load) -> Result<Row, Failure> {
     drive(&target, load, WARM_UP).await?;
     let before = target.versions().await?;
+    let moves_before = target.moves();
     let cpu = Cpu::now();
     let start = Instant::now();
     let (latencies, failed) = drive(&target, load, load.duration).await?;
     let wall = start.elapsed();
-    let acknowledged = latencies.count();
-    Ok(Measured {
-        name: name.to_owned(),
-        acknowledged,
-        failed,
-        wall,
-        cpu: cpu.share(wall),
-        lost: lost(&*target, before, acknowledged).await?,
-        latencies,
-    })
+    let cpu = cpu.share(wall);
+    let lost = lost(&*target, before, latencies.count()).await?;
+    let moves: Vec<u64> = target.moves().iter().zip(moves_before).map(|(after, before)| after - before).collect();
+    Ok(Row::measured(name, &latencies, failed, wall, cpu, lost).with_nodes(&moves))
 }
 
 async fn drive(target: &Arc<dyn Target>, load: &Load, duration: Duration) -> Result<(Latencies, u64), Failure> {
     let stop = Instant::now() + duration;
     let next_key = Arc::new(AtomicU32::new(0));
     let mut clients = JoinSet::new();
-    for _ in 0..load.clients {
+    for client in 0..load.clients {
         let (target, next_key, keys) = (target.clone(), next_key.clone(), load.keys);
         clients.spawn(async move {
             let (mut latencies, mut failed) = (Latencies::default(), 0u64);
             while Instant::now() < stop {
                 let key = next_key.fetch_add(1, Ordering::Relaxed) % keys;
                 let begun = Instant::now();
-                if target.step(key).await {
+                if target.step(client, key).await {
                     latencies.record(begun.elapsed());
                 } else {
                     failed += 1;
@@ -140,4 +122,10 @@ async fn drive(target: &Arc<dyn Target>, load: &Load, duration: Duration) -> Res
         failures += failed;
     }
     Ok((all, failures))
+}
+
+/// The moves that a target acknowledged against those that it holds.
+async fn lost(target: &dyn Target, before: i64, acknowledged: u64) -> Result<i64, Failure> {
+    let stored = target.versions().await? - before;
+    Ok(i64::try_from(acknowledged).unwrap_or(i64::MAX) - stored)
 }

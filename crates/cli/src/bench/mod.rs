@@ -1,11 +1,13 @@
-//! `bench`: measures acknowledged moves against one synced commit at a time on the same disk, in the same run.
+//! `bench`: measures acknowledged moves against what a careful program does without this engine, on the same store, in
+//! the same run.
 
 mod baseline;
 mod clients;
+mod place;
 mod report;
+mod row;
 mod target;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +15,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
 use lockkeeper_server::{Server, ServerOptions};
-use tempfile::TempDir;
 
-use crate::bench::clients::{Load, Measured};
-use crate::bench::target::{HttpTarget, InProcess, Target};
+use crate::bench::clients::Load;
+use crate::bench::place::{Kind, Place};
+use crate::bench::row::Row;
+use crate::bench::target::{HttpTarget, InProcess, Shape};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::store_url;
@@ -26,17 +29,21 @@ Examples:
   lockkeeper bench hot                                 256 clients move one instance
   lockkeeper bench many --keys 1000 --clients 100
   lockkeeper bench hot --store sqlite:///data/bench.db --seconds 10 -o json
+  lockkeeper bench hot --clients 100 --store postgres://me:secret@db/test --only adaptive --nodes 3
+  lockkeeper bench hot --store postgres://me@db/test --peer 'python3 peer.py --clients {clients} --keys {keys}'
 
-Every row is measured in this run, on the disk of --store. The first is the peer: one synced commit at a time.";
+Every row is measured in this run, on --store. The first rows are the peers: one synced commit at a time on the disk of
+a file; a row lock, and a conditional write that is tried three times, on a database. Beside a server that others use,
+the benchmark works in a schema of its own, lockkeeper_bench, and drops it afterwards.";
 
-/// Measures acknowledged moves per second against one synced commit at a time on the same disk.
+/// Measures acknowledged moves per second against what a careful program does without this engine.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
     /// One instance that all clients write to, or many.
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// The store to measure; it keeps what the benchmark writes. Without it, a new SQLite file in a folder that is
+    /// The store to measure; a file keeps what the benchmark writes. Without it, a new SQLite file in a folder that is
     /// removed afterwards.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
@@ -49,6 +56,16 @@ pub(crate) struct BenchArgs {
     /// Seconds that each row is measured for.
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub seconds: u32,
+    /// Only rows whose name contains this; may be given several times. Peers are always measured.
+    #[arg(long, value_name = "PART")]
+    pub only: Vec<String>,
+    /// Nodes of the row that shows several on one database.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub nodes: u32,
+    /// Another peer: a command that prints a JSON object a line with `strategy`, `ok_per_s`, `mean_ms`, `p99_ms`,
+    /// `success_pct` and `lost`. {clients}, {keys} and {seconds} are replaced.
+    #[arg(long = "peer", value_name = "COMMAND")]
+    pub peers: Vec<String>,
     /// Leave out the row that goes through HTTP.
     #[arg(long)]
     pub no_http: bool,
@@ -61,37 +78,24 @@ pub(crate) enum Scenario {
     Many,
 }
 
-/// The store that is measured, and the folder that its disk is told by.
-struct Place {
-    url: String,
-    folder: PathBuf,
-    /// Removed, with all that is in it, when the benchmark ends.
-    _temporary: Option<TempDir>,
-}
-
 /// Runs the benchmark and prints its rows.
 ///
 /// # Errors
 /// What kept it from measuring; an acknowledged move that the store has not.
 pub(crate) async fn run(args: BenchArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let place = place(args.store.as_deref())?;
+    let place = Place::find(args.store.as_deref())?;
     let keys = if args.scenario == Scenario::Hot { 1 } else { args.keys };
     let load = Load { clients: args.clients, keys, duration: Duration::from_secs(args.seconds.into()) };
-    let progress = report::Progress::new(if args.no_http { 3 } else { 4 }, load.duration);
-
-    progress.next("one synced commit at a time");
-    let (folder, duration) = (place.folder.clone(), load.duration);
-    let peer =
-        tokio::task::spawn_blocking(move || baseline::measure(&folder, duration)).await.map_err(Failure::failed)??;
-    let mut rows = vec![peer];
-
-    let engine = Engine::new(store_url::open(&place.url)?, Options::default());
-    let measured = measure_engine(&engine, &load, args.no_http, &progress, &mut rows).await;
-    engine.shutdown().await;
-    measured?;
-    progress.done();
-    output.print(&report::render(&rows, &load, &place.url, output))?;
-    match rows.iter().find(|row| row.lost != 0) {
+    place.clean().await?;
+    let bench = Bench { progress: report::Progress::new(load.duration), place, load, args };
+    let mut rows = bench.peers().await?;
+    let ours = bench.ours().await;
+    bench.progress.done();
+    bench.place.clean().await?;
+    rows.extend(ours?);
+    let url = store_url::without_password(&bench.place.url);
+    output.print(&report::render(&rows, &bench.load, &url, output))?;
+    match rows.iter().find(|row| row.lost != 0 && !row.peer) {
         Some(row) => Err(Failure::failed(format!(
             "{}: {} acknowledged moves differ from what the store has; please report this",
             row.name, row.lost
@@ -100,52 +104,114 @@ pub(crate) async fn run(args: BenchArgs, output: &Output) -> Result<ExitCode, Fa
     }
 }
 
-async fn measure_engine(
-    engine: &Engine,
-    load: &Load,
-    no_http: bool,
-    progress: &report::Progress,
-    rows: &mut Vec<Measured>,
-) -> Result<(), Failure> {
-    for (name, combine) in [("engine in process", true), ("engine in process, combine: false", false)] {
-        progress.next(name);
-        let target = InProcess::prepare(engine, combine, load.keys).await?;
-        rows.push(clients::measure(name, Arc::new(target), load).await?);
-    }
-    if no_http {
-        return Ok(());
-    }
-    progress.next("HTTP on loopback");
-    let options = ServerOptions { listen: ([127, 0, 0, 1], 0).into(), tls: None, clock: Arc::new(SystemClock) };
-    let server = Server::start(engine.clone(), options).await.map_err(Failure::failed)?;
-    let target = Arc::new(HttpTarget::prepare(engine, &server.url(), load.keys).await?);
-    let measured = clients::measure("HTTP on loopback", target, load).await;
-    // The server ends the engine too: it is the last row.
-    server.stop().await.map_err(Failure::failed)?;
-    rows.push(measured?);
-    Ok(())
+/// Strategies, with combining and bare.
+const SHAPES: [(&str, Shape); 6] = [
+    ("adaptive", Shape { strategy: "adaptive", combine: true }),
+    ("optimistic", Shape { strategy: "optimistic", combine: true }),
+    ("pessimistic", Shape { strategy: "pessimistic", combine: true }),
+    ("adaptive, combine: false", Shape { strategy: "adaptive", combine: false }),
+    ("optimistic, combine: false", Shape { strategy: "optimistic", combine: false }),
+    ("pessimistic, combine: false", Shape { strategy: "pessimistic", combine: false }),
+];
+
+/// A benchmark under way.
+struct Bench {
+    args: BenchArgs,
+    place: Place,
+    load: Load,
+    progress: report::Progress,
 }
 
-fn place(store: Option<&str>) -> Result<Place, Failure> {
-    match store {
-        Some(url) => {
-            let folder = store_url::sqlite_path(url)?.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new(".")).to_owned();
-            Ok(Place { url: url.to_owned(), folder, _temporary: None })
-        }
-        None => {
-            // Beside the work, not in /tmp: that is often memory, where a sync costs nothing.
-            let temporary = tempfile::Builder::new().prefix(".lockkeeper-bench-").tempdir_in(".");
-            let temporary =
-                temporary.map_err(|error| Failure::failed(format!("cannot make a folder here: {error}")))?;
-            let url = format!("sqlite://{}", temporary.path().join("bench.db").display());
-            Ok(Place { url, folder: temporary.path().to_owned(), _temporary: Some(temporary) })
-        }
+impl Bench {
+    fn wants(&self, name: &str) -> bool {
+        self.args.only.is_empty() || self.args.only.iter().any(|only| name.contains(only.as_str()))
     }
-}
 
-/// The moves that a target acknowledged against those that it holds.
-async fn lost(target: &dyn Target, before: i64, acknowledged: u64) -> Result<i64, Failure> {
-    let stored = target.versions().await? - before;
-    Ok(i64::try_from(acknowledged).unwrap_or(i64::MAX) - stored)
+    /// What the rows are compared with.
+    async fn peers(&self) -> Result<Vec<Row>, Failure> {
+        let load = self.load;
+        let mut rows = match &self.place.kind {
+            Kind::Disk(folder) => {
+                self.progress.next("one synced commit at a time");
+                let folder = folder.clone();
+                let peer = tokio::task::spawn_blocking(move || baseline::sqlite::measure(&folder, load.duration));
+                vec![peer.await.map_err(Failure::failed)??]
+            }
+            Kind::Database { plain, schema, .. } => {
+                baseline::postgres::measure(plain, schema, &load, |name| self.progress.next(name)).await?
+            }
+        };
+        for command in &self.args.peers {
+            self.progress.next("a peer's own program");
+            rows.extend(baseline::command::measure(command, &load).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn ours(&self) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        let engine = Engine::new(store_url::open(&self.place.url).await?, Options::default());
+        let measured = self.one_node(&engine, &mut rows).await;
+        let measured = match measured {
+            Ok(()) => self.many_nodes(&engine, &mut rows).await,
+            failed => failed,
+        };
+        let measured = match measured {
+            Ok(()) => self.http(&engine, &mut rows).await,
+            failed => failed,
+        };
+        engine.shutdown().await;
+        measured.map(|()| rows)
+    }
+
+    async fn one_node(&self, engine: &Engine, rows: &mut Vec<Row>) -> Result<(), Failure> {
+        for (name, shape) in SHAPES {
+            if self.wants(name) {
+                self.progress.next(name);
+                let target = InProcess::prepare(std::slice::from_ref(engine), shape, self.load.keys).await?;
+                rows.push(clients::measure(name, Arc::new(target), &self.load).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nodes that share the database, and nothing else. A file belongs to one process: there it is one node.
+    async fn many_nodes(&self, engine: &Engine, rows: &mut Vec<Row>) -> Result<(), Failure> {
+        let nodes = self.args.nodes;
+        let name = format!("adaptive, {nodes} nodes");
+        if matches!(self.place.kind, Kind::Disk(_)) || nodes < 2 || !self.wants(&name) {
+            return Ok(());
+        }
+        self.progress.next(&name);
+        let mut engines = vec![engine.clone()];
+        for _ in 1..nodes {
+            engines.push(Engine::new(store_url::open(&self.place.url).await?, Options::default()));
+        }
+        let measured = async {
+            let target = InProcess::prepare(&engines, SHAPES[0].1, self.load.keys).await?;
+            clients::measure(&name, Arc::new(target), &self.load).await
+        }
+        .await;
+        for other in &engines[1..] {
+            other.shutdown().await;
+        }
+        rows.push(measured?);
+        Ok(())
+    }
+
+    async fn http(&self, engine: &Engine, rows: &mut Vec<Row>) -> Result<(), Failure> {
+        const NAME: &str = "HTTP on loopback";
+        if self.args.no_http || !self.wants(NAME) {
+            return Ok(());
+        }
+        self.progress.next(NAME);
+        let options = ServerOptions { listen: ([127, 0, 0, 1], 0).into(), tls: None, clock: Arc::new(SystemClock) };
+        let server = Server::start(engine.clone(), options).await.map_err(Failure::failed)?;
+        let target = Arc::new(HttpTarget::prepare(engine, &server.url(), self.load.keys).await?);
+        let measured = clients::measure(NAME, target, &self.load).await;
+        // The server ends the engine too: it is the last row.
+        server.stop().await.map_err(Failure::failed)?;
+        rows.push(measured?);
+        Ok(())
+    }
 }

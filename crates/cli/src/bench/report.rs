@@ -5,7 +5,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::bench::clients::{Load, Measured};
+use crate::bench::clients::Load;
+use crate::bench::row::Row;
 use crate::output::Output;
 
 /// A bar on standard error, where that is a terminal.
@@ -14,10 +15,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(rows: u64, each: Duration) -> Self {
-        let bar = ProgressBar::new(rows);
+    pub(crate) fn new(each: Duration) -> Self {
+        let bar = ProgressBar::new_spinner();
         // The template is a constant; were it wrong, the default style would do.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} row {pos}: {msg} {elapsed}") {
             bar.set_style(style);
         }
         bar.set_message(format!("{} s each", each.as_secs()));
@@ -36,11 +37,10 @@ impl Progress {
 }
 
 /// The rows as a table, or as JSON.
-pub(crate) fn render(rows: &[Measured], load: &Load, store: &str, output: &Output) -> String {
-    // The first row is the peer.
-    let peer = rows.first().map_or(f64::NAN, ok_per_s);
+pub(crate) fn render(rows: &[Row], load: &Load, store: &str, output: &Output) -> String {
+    let best = best_peer(rows);
     if output.is_json() {
-        let rows: Vec<Value> = rows.iter().map(|row| as_json(row, peer)).collect();
+        let rows: Vec<Value> = rows.iter().map(|row| as_json(row, best)).collect();
         let document = json!({
             "rows": rows, "store": store, "clients": load.clients, "keys": load.keys,
             "seconds": load.duration.as_secs(),
@@ -49,46 +49,36 @@ pub(crate) fn render(rows: &[Measured], load: &Load, store: &str, output: &Outpu
     }
     let heading = ["row", "moves/s", "mean ms", "p50 ms", "p99 ms", "success", "ratio", "CPU", "lost"];
     let cells = rows.iter().map(|row| {
+        let nodes: Vec<String> = row.node_shares_pct.iter().map(|share| format!("{share:.0} %")).collect();
+        let nodes = if nodes.is_empty() { String::new() } else { format!(" ({})", nodes.join(" / ")) };
         vec![
-            row.name.clone(),
-            format!("{:.0}", ok_per_s(row)),
-            format!("{:.2}", row.latencies.mean_ms()),
-            format!("{:.2}", row.latencies.percentile_ms(50.0)),
-            format!("{:.2}", row.latencies.percentile_ms(99.0)),
-            format!("{:.2} %", success_pct(row)),
-            format!("{:.1} x", ok_per_s(row) / peer),
-            row.cpu.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            format!("{}{nodes}", row.name),
+            format!("{:.0}", row.ok_per_s),
+            format!("{:.2}", row.mean_ms),
+            row.p50_ms.map_or("-".to_owned(), |p50| format!("{p50:.2}")),
+            format!("{:.2}", row.p99_ms),
+            format!("{:.2} %", row.success_pct),
+            format!("{:.1} x", row.ok_per_s / best),
+            row.cpu_pct.map_or("-".to_owned(), |share| format!("{share:.0} %")),
             row.lost.to_string(),
         ]
     });
     let table = output.table(&heading, cells.collect());
     format!(
-        "{table}\n\n{} clients, {} instance(s), {} s a row, {store}",
+        "{table}\n\n{} clients, {} instance(s), {} s a row, {store}; ratio: to the best peer",
         load.clients,
         load.keys,
         load.duration.as_secs()
     )
 }
 
-fn ok_per_s(row: &Measured) -> f64 {
-    row.acknowledged as f64 / row.wall.as_secs_f64()
+/// The most moves a second of any peer.
+fn best_peer(rows: &[Row]) -> f64 {
+    rows.iter().filter(|row| row.peer).map(|row| row.ok_per_s).fold(f64::NAN, f64::max)
 }
 
-fn success_pct(row: &Measured) -> f64 {
-    100.0 * row.acknowledged as f64 / (row.acknowledged + row.failed).max(1) as f64
-}
-
-fn as_json(row: &Measured, peer: f64) -> Value {
-    let round = |value: f64| (value * 1e3).round() / 1e3;
-    json!({
-        "name": row.name,
-        "ok_per_s": round(ok_per_s(row)),
-        "mean_ms": round(row.latencies.mean_ms()),
-        "p50_ms": round(row.latencies.percentile_ms(50.0)),
-        "p99_ms": round(row.latencies.percentile_ms(99.0)),
-        "success_pct": round(success_pct(row)),
-        "ratio": round(ok_per_s(row) / peer),
-        "cpu_pct": row.cpu.map(|share| round(share * 100.0)),
-        "lost": row.lost,
-    })
+fn as_json(row: &Row, best: f64) -> Value {
+    let mut value = json!(row);
+    value["ratio"] = json!((row.ok_per_s / best * 1e3).round() / 1e3);
+    value
 }

@@ -22,14 +22,14 @@ struct Opened {
     tokens: Tokens,
 }
 
-fn open(store: &str) -> Result<Opened, Failure> {
-    let store = store_url::open(store)?;
+async fn open(store: &str) -> Result<Opened, Failure> {
+    let store = store_url::open(store).await?;
     Ok(Opened { tokens: Tokens::new(store.clone(), Arc::new(SystemClock)), store })
 }
 
 /// Makes a token; the answer is that of `POST /v1/tokens`.
 pub(crate) async fn create(store: &str, name: &str, roles: &[String]) -> Result<Answer, Failure> {
-    let opened = open(store)?;
+    let opened = open(store).await?;
     let created = opened.tokens.create(name, roles.to_vec(), BY).await;
     opened.store.close().await;
     let (token, secret) = created.map_err(failure)?;
@@ -39,7 +39,7 @@ pub(crate) async fn create(store: &str, name: &str, roles: &[String]) -> Result<
 
 /// Lists tokens; the answer is that of `GET /v1/tokens`.
 pub(crate) async fn list(store: &str) -> Result<String, Failure> {
-    let opened = open(store)?;
+    let opened = open(store).await?;
     let listed = all(&opened.tokens).await;
     opened.store.close().await;
     let items = listed.map_err(|refusal| failure(refusal.into()))?;
@@ -61,7 +61,7 @@ async fn all(tokens: &Tokens) -> Result<Vec<Token>, Refusal> {
 
 /// Revokes a token.
 pub(crate) async fn revoke(store: &str, name: &str) -> Result<(), Failure> {
-    let opened = open(store)?;
+    let opened = open(store).await?;
     let revoked = opened.tokens.revoke(name).await;
     opened.store.close().await;
     revoked.map(|_| ()).map_err(failure)

@@ -8,8 +8,10 @@
 )]
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,8 +19,8 @@ use lockkeeper_engine::{Answer, DefinitionText, Engine, HistoryItem, Options};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::sqlite::{SqliteOptions, SqliteStore};
 use lockkeeper_store::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, Page, ReadError, Record, RecordKey, Store,
-    Timestamp, Verdict,
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
+    Record, RecordKey, RowLock, Store, Timestamp, Verdict,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -41,6 +43,7 @@ pub enum Fault {
 
 /// A store with faults on order.
 pub struct FaultyStore {
+    me: Weak<FaultyStore>,
     inner: Arc<dyn Store>,
     faults: Mutex<VecDeque<Fault>>,
     late: Mutex<Vec<Vec<ChangeSet>>>,
@@ -50,6 +53,7 @@ pub struct FaultyStore {
     held: watch::Sender<usize>,
     pub commits: AtomicUsize,
     pub reads: AtomicUsize,
+    pub locks: AtomicUsize,
     /// Events that contain this text are rejected, as a constraint would.
     pub rejects: Mutex<Option<&'static str>>,
     /// Whether a rejection names the event.
@@ -62,7 +66,8 @@ pub struct FaultyStore {
 
 impl FaultyStore {
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             inner,
             faults: Mutex::default(),
             late: Mutex::default(),
@@ -70,6 +75,7 @@ impl FaultyStore {
             held: watch::Sender::new(0),
             commits: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
+            locks: AtomicUsize::new(0),
             rejects: Mutex::default(),
             names_culprit: true.into(),
             deliver_in_read: false.into(),
@@ -124,9 +130,26 @@ impl FaultyStore {
     }
 }
 
+/// A lock whose commit goes wrong as the store's do.
+struct FaultyLock {
+    inner: Box<dyn RowLock>,
+    store: Arc<FaultyStore>,
+}
+
 #[async_trait]
-impl Store for FaultyStore {
-    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError> {
+impl RowLock for FaultyLock {
+    async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
+        let Self { inner, store } = *self;
+        store.commit_by(set, async move |set| inner.commit(set).await).await
+    }
+}
+
+impl FaultyStore {
+    async fn commit_by(
+        &self,
+        set: ChangeSet,
+        commit: impl AsyncFnOnce(ChangeSet) -> Result<Verdict, CommitError>,
+    ) -> Result<Verdict, CommitError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
         if *self.closed.borrow() {
             self.held.send_modify(|held| *held += 1);
@@ -139,9 +162,9 @@ impl Store for FaultyStore {
         let fault = self.faults.lock().unwrap().pop_front();
         let unknown = || Err(CommitError::Unknown("the connection broke".into()));
         match fault {
-            None => self.inner.commit(set).await,
+            None => commit(set).await,
             Some(Fault::AnswerLost) => {
-                self.inner.commit(set).await?;
+                commit(set).await?;
                 unknown()
             }
             Some(Fault::NeverArrives) => unknown(),
@@ -152,9 +175,29 @@ impl Store for FaultyStore {
             Some(Fault::Unavailable) => Err(CommitError::Unavailable("refused".into())),
             Some(Fault::Before(other)) => {
                 other().await;
-                self.inner.commit(set).await
+                commit(set).await
             }
         }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn commit(&self, set: ChangeSet) -> Result<Verdict, CommitError> {
+        self.commit_by(set, async |set| self.inner.commit(set).await).await
+    }
+
+    async fn lock(
+        &self,
+        key: &RecordKey,
+        keys: &[String],
+        now: Timestamp,
+        on_locked: OnLocked,
+    ) -> Result<Locked, LockError> {
+        self.locks.fetch_add(1, Ordering::SeqCst);
+        let locked = self.inner.lock(key, keys, now, on_locked).await?;
+        let store = self.me.upgrade().expect("the store is alive");
+        Ok(Locked { hold: Box::new(FaultyLock { inner: locked.hold, store }), ..locked })
     }
 
     async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
@@ -237,7 +280,7 @@ pub struct House {
 pub const WORKFLOW: &str = "
 workflow: case
 initial: open
-concurrency: {attempts: 3, backoff: 1ms}
+concurrency: {strategy: optimistic, attempts: 3, backoff: 1ms}
 states:
   open:
     on:
@@ -347,12 +390,13 @@ pub fn name(answer: &Answer) -> &'static str {
     }
 }
 
-/// Waits until so many commands wait in the engine.
-pub async fn waiting(engine: &Engine, commands: usize) {
-    let all_wait = async {
-        while engine.waiting() < commands {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), all_wait).await.expect("the commands do not arrive");
+/// Starts a request: when this returns, its command has its place in the queue.
+pub fn queued<T: std::marker::Send + 'static>(
+    mut request: Pin<Box<dyn Future<Output = T> + std::marker::Send>>,
+) -> JoinHandle<T> {
+    // The first poll goes as far as the queue, whatever this task has done before.
+    let mut first = tokio::task::unconstrained(request.as_mut());
+    let polled = Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "it was answered at once");
+    tokio::spawn(request)
 }

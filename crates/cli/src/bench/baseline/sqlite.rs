@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-use crate::bench::clients::{Cpu, Latencies, Measured};
+use crate::bench::clients::{Cpu, Latencies};
+use crate::bench::row::Row;
 use crate::failure::Failure;
 
 /// About what a move of the benchmark's workflow writes.
@@ -14,7 +15,7 @@ const EVENT_BYTES: usize = 250;
 
 /// Commits one change after another in a file of its own in `folder`, with the settings that the store has: WAL, and a
 /// sync with each commit.
-pub(crate) fn measure(folder: &Path, duration: Duration) -> Result<Measured, Failure> {
+pub(crate) fn measure(folder: &Path, duration: Duration) -> Result<Row, Failure> {
     let file = tempfile::Builder::new().prefix(".lockkeeper-baseline-").tempdir_in(folder);
     let file = file.map_err(|error| Failure::failed(format!("cannot write in {}: {error}", folder.display())))?;
     let failed = |error: rusqlite::Error| Failure::failed(format!("the baseline failed: {error}"));
@@ -32,15 +33,8 @@ pub(crate) fn measure(folder: &Path, duration: Duration) -> Result<Measured, Fai
     }
     let wall = start.elapsed();
     let stored: i64 = connection.query_row("SELECT version FROM record", [], |row| row.get(0)).map_err(failed)?;
-    Ok(Measured {
-        name: "one synced commit at a time".to_owned(),
-        acknowledged: latencies.count(),
-        failed: 0,
-        wall,
-        cpu: cpu.share(wall),
-        latencies,
-        lost: version - stored,
-    })
+    let row = Row::measured("one synced commit at a time", &latencies, 0, wall, cpu.share(wall), version - stored);
+    Ok(row.into_peer())
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {

@@ -1,4 +1,6 @@
-//! The optimistic strategy: decide on a snapshot, commit on the condition that it is still the current version.
+//! Serves one batch of one instance: on a snapshot by the conditional write alone, or under the row lock, as the
+//! definition says and contention asks. Whichever it is, the write is on the condition that the version is still the one
+//! that was decided on.
 //!
 //! Invariants:
 //! - an answer leaves only after the write (or the read) that proves it;
@@ -7,32 +9,50 @@
 //! - a commit whose answer was lost is never guessed: it is settled by its commit id, or by a later successful write on
 //!   the same expected version.
 
+mod backoff;
+mod plan;
+mod row_lock;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_model::definition::Concurrency;
+use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{Action, Instance, InstanceKey, Refusal};
-use lockkeeper_store::{CommitError, ListOrder, Record, StoredKey, Verdict};
-use rand::RngExt;
+use lockkeeper_store::{ChangeSet, CommitError, ListOrder, Record, RecordKey, StoredKey, Verdict};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+pub(crate) use self::backoff::{backoff, pause};
+use self::plan::Plan;
 use crate::batch::{self, Folded, Judges, Member, Snapshot};
 use crate::codec;
+use crate::contention::Try;
 use crate::definitions::{known_names, unavailable};
 use crate::engine::{Answer, Inner};
-use crate::limits::{BACKOFF_MAX, SETTLE_PAUSE};
+use crate::limits::ADAPTIVE_LOSSES_MAX;
 use crate::pending::Pending;
-
-/// The name by which answers call this strategy.
-pub(crate) const NAME: &str = "optimistic";
 
 /// A commit that was sent and not answered, with the answers that it would justify.
 struct Unsettled {
     commit_id: Uuid,
     expected_version: i64,
+    life: Option<i64>,
     instance: Option<Arc<Instance>>,
     answers: Vec<Answer>,
+}
+
+/// What is remembered of a change set that was sent.
+struct Sent {
+    commit_id: Uuid,
+    expected_version: i64,
+    life: Option<i64>,
+    at: Instant,
+}
+
+impl Sent {
+    fn of(set: &ChangeSet) -> Self {
+        Self { commit_id: set.commit_id, expected_version: set.expected_version, life: set.life, at: Instant::now() }
+    }
 }
 
 /// Serves one batch of one instance, from snapshot to answers.
@@ -43,10 +63,10 @@ pub(crate) struct Attempt<'a> {
     unsettled: Vec<Unsettled>,
     /// Commit one at a time: the definition asks for it, or the store could not say which member it rejects.
     singly: bool,
-    /// As the definition says that judged last.
-    concurrency: Concurrency,
     /// Tries to learn the fate of the open commits.
     tries: u32,
+    /// What is told to contention control of the try under way.
+    now: Try,
 }
 
 /// What to do after a step.
@@ -59,14 +79,14 @@ enum Step {
 
 impl<'a> Attempt<'a> {
     pub(crate) fn new(inner: &'a Arc<Inner>, key: &'a InstanceKey) -> Self {
-        Self { inner, key, unsettled: Vec::new(), singly: false, concurrency: Concurrency::default(), tries: 0 }
+        Self { inner, key, unsettled: Vec::new(), singly: false, tries: 0, now: Try::default() }
     }
 
     /// Runs the batch to its end: each command is answered, or queued again for after its backoff.
     pub(crate) async fn run(mut self, mut batch: Vec<Pending>) {
         loop {
             if self.unsettled.is_empty() {
-                batch.retain(|pending| !pending.is_abandoned());
+                batch = in_time(batch);
             } else if batch.iter().all(|pending| pending.deadline <= Instant::now()) {
                 // Their senders have been told `unknown`. What may still arrive finds the version that it expects, or
                 // it does not; whoever decides next reads the record anew.
@@ -92,7 +112,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn step(&mut self, batch: Vec<Pending>) -> Step {
+    async fn step(&mut self, mut batch: Vec<Pending>) -> Step {
         let snapshot = if self.unsettled.is_empty() {
             self.snapshot().await
         } else {
@@ -106,18 +126,25 @@ impl<'a> Attempt<'a> {
             Ok(snapshot) => snapshot,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
-        if self.unsettled.iter().any(|open| open.expected_version < snapshot.version) {
-            // Something came between asking after the open commits and reading: it may be one of them.
+        if self.passed_by(&snapshot) {
             return self.ask_again(batch).await;
         }
         let judges = match self.judges(&batch, &snapshot).await {
             Ok(judges) => judges,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
-        self.concurrency = judges.concurrency();
-        if !self.concurrency.combine && batch.len() > 1 && self.unsettled.is_empty() {
+        if !judges.concurrency().combine && batch.len() > 1 && self.unsettled.is_empty() {
             self.singly = true;
             return Step::Again(batch);
+        }
+        for pending in &mut batch {
+            pending.concurrency = judges.concurrency_of(&snapshot, &pending.command.action);
+        }
+        self.begin_try(&batch);
+        let rung = self.inner.contention.rung(self.key, self.inner.moment());
+        match plan::of(&batch, rung, Instant::now()) {
+            Plan::Snapshot => {}
+            plan => return self.under_lock(batch, plan, &snapshot).await,
         }
         let inner = self.inner;
         match batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await {
@@ -126,28 +153,72 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Whether something came between asking after the open commits and reading: it may be one of them.
+    fn passed_by(&self, snapshot: &Snapshot) -> bool {
+        self.unsettled.iter().any(|open| open.expected_version < snapshot.version)
+    }
+
+    fn begin_try(&mut self, batch: &[Pending]) {
+        let oldest = batch.iter().map(|pending| pending.arrived).min();
+        self.now = Try {
+            queue_wait: oldest.map_or(Duration::ZERO, |arrived| arrived.elapsed()),
+            commands: u32::try_from(batch.len()).unwrap_or(u32::MAX),
+            ..Try::default()
+        };
+    }
+
+    /// Tells contention control of the try that ends here. Only adaptive commands move their key to another rung.
+    fn end_try(&self, concurrency: Concurrency) {
+        let threshold = if concurrency.strategy == Strategy::Adaptive { concurrency.escalate_above } else { 1.0 };
+        let switches = self.inner.contention.report(self.key, threshold, &self.now, self.inner.moment());
+        for switch in switches {
+            tracing::info!(key = %switch.key, "{switch}");
+        }
+    }
+
     /// What this node remembers, else what the store has.
     async fn snapshot(&self) -> Result<Snapshot, Refusal> {
-        match self.inner.cache.get(self.key) {
-            Some(instance) => Ok(Snapshot { version: instance.version, instance: Some(instance), fresh: false }),
+        match self.inner.remembered(self.key) {
+            Some(remembered) => Ok(Snapshot {
+                version: remembered.instance.version,
+                instance: Some(remembered.instance),
+                life: Some(remembered.life),
+                proven: remembered.proven,
+                fresh: false,
+            }),
             None => self.read().await,
         }
     }
 
     async fn read(&self) -> Result<Snapshot, Refusal> {
-        let record = self.inner.store.read(&codec::instance_record(self.key)).await.map_err(|e| unavailable(&e))?;
-        self.remember(record)
+        let key = codec::instance_record(self.key);
+        // A record that is not there says nothing of the store's life: then the last known one is the condition.
+        let life = match self.inner.definitions.life() {
+            Some(life) => life,
+            None => self.learn_life(&key).await?,
+        };
+        let record = self.inner.store.read(&key).await.map_err(|error| unavailable(&error))?;
+        self.remember(record, Some(life))
+    }
+
+    async fn learn_life(&self, key: &RecordKey) -> Result<i64, Refusal> {
+        let confirmed = self.inner.store.confirm(key, &[], self.inner.clock.now()).await;
+        let life = confirmed.map_err(|error| unavailable(&error))?.life;
+        self.inner.definitions.note_life(life);
+        Ok(life)
     }
 
     /// Takes the record as the snapshot, and into the cache.
-    fn remember(&self, record: Option<Record>) -> Result<Snapshot, Refusal> {
+    fn remember(&self, record: Option<Record>, life: Option<i64>) -> Result<Snapshot, Refusal> {
+        let proven = Instant::now();
         let Some(record) = record else {
             self.inner.cache.forget(self.key);
-            return Ok(Snapshot { version: 0, instance: None, fresh: true });
+            return Ok(Snapshot { version: 0, instance: None, life, proven, fresh: true });
         };
+        self.inner.definitions.note_life(record.life);
         let instance = Arc::new(codec::decode_instance(&record)?);
-        self.inner.cache.put(self.key, instance.clone());
-        Ok(Snapshot { version: record.version, instance: Some(instance), fresh: true })
+        self.inner.cache.put(self.key, instance.clone(), record.life);
+        Ok(Snapshot { version: record.version, instance: Some(instance), life: Some(record.life), proven, fresh: true })
     }
 
     /// The definitions that the batch needs, and no others.
@@ -175,6 +246,24 @@ impl<'a> Attempt<'a> {
         Ok(Judges { current, newest, missing })
     }
 
+    /// The definitions that the batch needs, if all of them are in memory.
+    fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
+        let definitions = &self.inner.definitions;
+        let workflow = &self.key.workflow;
+        let starts = batch.iter().any(|pending| matches!(pending.command.action, Action::Start(_)));
+        let current = match &snapshot.instance {
+            Some(instance) => Some(definitions.compiled(workflow, instance.definition_version)?),
+            None => None,
+        };
+        let newest = match starts || current.is_none() {
+            true => Some(Ok(definitions.newest_compiled(workflow)?)),
+            false => None,
+        };
+        let all_start = batch.iter().all(|pending| matches!(pending.command.action, Action::Start(_)));
+        // Whoever means an instance that is not there is told what is: that takes a look into the store.
+        (current.is_some() || all_start).then_some(Judges { current, newest, missing: None })
+    }
+
     /// Nothing can be decided or written; but a commit whose fate is open is asked after until the deadline.
     async fn no_snapshot(&mut self, batch: Vec<Pending>, refusal: Refusal) -> Step {
         if self.unsettled.is_empty() {
@@ -196,31 +285,52 @@ impl<'a> Attempt<'a> {
             return self.answer_unchanged(folded, snapshot, idle_keys).await;
         };
         if !idle_keys.is_empty() {
-            match self.find_replays(&mut folded, snapshot.version, &idle_keys).await {
+            match self.find_replays(&mut folded, snapshot, &idle_keys).await {
                 Ok(true) => {}
                 Ok(false) => return Step::Again(folded.into_pending()),
                 Err(refusal) => return self.no_snapshot(folded.into_pending(), refusal).await,
             }
         }
-        if !folded.members.iter().all(|member| member.pending.mark_sent()) {
-            // Somebody left between the fold and now; without them the others' answers may differ.
-            folded.members.iter().for_each(|member| self.unmark(&member.pending));
+        if !self.mark_sent(&folded) {
             return Step::Again(folded.into_pending());
         }
-        let (commit_id, expected_version) = (set.commit_id, set.expected_version);
-        match self.inner.store.commit(set).await {
-            Ok(verdict) => self.conclude(folded, expected_version, verdict).await,
+        let sent = Sent::of(&set);
+        let verdict = self.inner.store.commit(set).await;
+        let lost = matches!(verdict, Ok(Verdict::Lost(_) | Verdict::LockTimeout { .. }));
+        self.now.contended = lost && snapshot.is_young();
+        self.after_commit(folded, sent, verdict).await
+    }
+
+    /// From here on only the store knows the fate of the batch. False: somebody left between the fold and now; without
+    /// them the others' answers may differ.
+    fn mark_sent(&self, folded: &Folded) -> bool {
+        if folded.members.iter().all(|member| member.pending.mark_sent()) {
+            return true;
+        }
+        folded.members.iter().for_each(|member| self.unmark(&member.pending));
+        false
+    }
+
+    async fn after_commit(&mut self, mut folded: Folded, sent: Sent, verdict: Result<Verdict, CommitError>) -> Step {
+        self.now.round_trip = sent.at.elapsed();
+        if let Some(member) = folded.members.first() {
+            self.end_try(member.pending.concurrency);
+        }
+        match verdict {
+            Ok(verdict) => self.conclude(folded, &sent, verdict).await,
             Err(CommitError::Unavailable(detail)) => {
                 folded.members.iter().for_each(|member| self.unmark(&member.pending));
                 self.no_snapshot(folded.into_pending(), Refusal::Unavailable { detail }).await
             }
             Err(CommitError::Unknown(detail)) => {
+                let commit_id = sent.commit_id;
                 tracing::warn!(key = %self.key, %commit_id, detail, "the fate of a commit is not known");
                 self.inner.cache.forget(self.key);
                 let answers = folded.members.iter().map(|member| member.answer.clone()).collect();
                 self.unsettled.push(Unsettled {
                     commit_id,
-                    expected_version,
+                    expected_version: sent.expected_version,
+                    life: sent.life,
                     instance: folded.instance.take(),
                     answers,
                 });
@@ -236,10 +346,10 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn conclude(&mut self, folded: Folded, expected_version: i64, verdict: Verdict) -> Step {
+    async fn conclude(&mut self, folded: Folded, sent: &Sent, verdict: Verdict) -> Step {
         if verdict == Verdict::Committed {
             // Whatever is open expects the same version (`step` sees to it) and can no longer commit: it is taken.
-            self.committed(folded.instance);
+            self.committed(folded.instance, sent.life);
             return answer_all(folded.members);
         }
         if matches!(verdict, Verdict::Unmet { .. }) {
@@ -253,16 +363,19 @@ impl<'a> Attempt<'a> {
         folded.members.iter().for_each(|member| member.pending.mark_not_sent());
         match verdict {
             Verdict::Committed => Step::Done,
-            Verdict::Lost(record) => self.lost(folded.into_pending(), record),
+            Verdict::Lost(record) => self.lost(folded.into_pending(), record).await,
             Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
-            Verdict::Unmet { .. } => self.lost_attempts(folded.into_pending(), expected_version),
+            Verdict::Unmet { .. } => self.lost_attempts(folded.into_pending(), sent.expected_version),
+            Verdict::LockTimeout { waited } => {
+                refuse_all(folded.into_pending(), &Refusal::LockTimeout { waited_ms: waited_ms(waited) })
+            }
             Verdict::Rejected { event, reason } => self.rejected(folded, event, &reason),
         }
     }
 
-    fn committed(&self, instance: Option<Arc<Instance>>) {
-        match instance {
-            Some(instance) => self.inner.cache.put(self.key, instance),
+    fn committed(&self, instance: Option<Arc<Instance>>, life: Option<i64>) {
+        match instance.zip(life) {
+            Some((instance, life)) => self.inner.cache.put(self.key, instance, life),
             None => self.inner.cache.forget(self.key),
         }
         self.inner.watchers.changed(self.key);
@@ -277,7 +390,7 @@ impl<'a> Attempt<'a> {
         if keys.is_empty() && snapshot.fresh {
             return answer_all(folded.members);
         }
-        match self.find_replays(&mut folded, snapshot.version, &keys).await {
+        match self.find_replays(&mut folded, snapshot, &keys).await {
             Ok(true) => answer_all(folded.members),
             Ok(false) => Step::Again(folded.into_pending()),
             Err(refusal) => self.no_snapshot(folded.into_pending(), refusal).await,
@@ -285,11 +398,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Replaces the answers of members that took effect earlier. False: the snapshot is not the current version.
-    async fn find_replays(&self, folded: &mut Folded, version: i64, keys: &[String]) -> Result<bool, Refusal> {
+    async fn find_replays(&self, folded: &mut Folded, snapshot: &Snapshot, keys: &[String]) -> Result<bool, Refusal> {
         let key = codec::instance_record(self.key);
         let confirmed = self.inner.store.confirm(&key, keys, self.inner.clock.now()).await;
         let confirmed = confirmed.map_err(|error| unavailable(&error))?;
-        if confirmed.version != version {
+        self.inner.definitions.note_life(confirmed.life);
+        if confirmed.version != snapshot.version || snapshot.life.is_some_and(|life| life != confirmed.life) {
             self.inner.cache.forget(self.key);
             return Ok(false);
         }
@@ -302,27 +416,35 @@ impl<'a> Attempt<'a> {
     }
 
     /// Another write came first: decide again from the row that won.
-    fn lost(&self, batch: Vec<Pending>, record: Option<Record>) -> Step {
+    async fn lost(&self, batch: Vec<Pending>, record: Option<Record>) -> Step {
         let current = record.as_ref().map_or(0, |record| record.version);
-        match self.remember(record) {
+        if record.is_none() {
+            // The store may have begun another life, of which no record tells here.
+            if let Err(refusal) = self.learn_life(&codec::instance_record(self.key)).await {
+                return refuse_all(batch, &refusal);
+            }
+        }
+        match self.remember(record, self.inner.definitions.life()) {
             Ok(_) => self.lost_attempts(batch, current),
             Err(refusal) => refuse_all(batch, &refusal),
         }
     }
 
     /// Counts the loss for each command: the first is tried again at once, later ones after a backoff, the last is
-    /// answered `conflict`.
+    /// answered `conflict`. Where the row is locked for the next attempt there is nothing to back off from.
     fn lost_attempts(&self, batch: Vec<Pending>, current: i64) -> Step {
         let mut at_once = Vec::new();
         for mut pending in batch {
             pending.losses += 1;
-            if pending.losses >= self.concurrency.attempts {
-                let refusal = Refusal::Conflict { current, attempts: pending.losses, strategy: NAME.to_owned() };
-                pending.answer(Answer { result: Err(refusal), replayed: false });
-            } else if pending.losses == 1 {
+            let Concurrency { strategy, attempts, backoff: first, .. } = pending.concurrency;
+            let attempts = if strategy == Strategy::Optimistic { attempts } else { ADAPTIVE_LOSSES_MAX.max(attempts) };
+            if pending.losses >= attempts {
+                let strategy = strategy.as_str().to_owned();
+                pending.answer(Refusal::Conflict { current, attempts, strategy }.into());
+            } else if pending.losses == 1 || strategy == Strategy::Pessimistic || plan::is_last_attempt(&pending) {
                 at_once.push(pending);
             } else {
-                let pause = backoff(self.concurrency.backoff, pending.losses);
+                let pause = backoff(first, pending.losses);
                 self.inner.retry_later(pending, pause);
             }
         }
@@ -351,13 +473,15 @@ impl<'a> Attempt<'a> {
     async fn settle(&mut self) -> Result<Option<Unsettled>, Refusal> {
         let key = codec::instance_record(self.key);
         let current = self.inner.store.confirm(&key, &[], self.inner.clock.now()).await;
-        let current = current.map_err(|error| unavailable(&error))?.version;
+        let current = current.map_err(|error| unavailable(&error))?;
+        self.inner.definitions.note_life(current.life);
+        let current = current.version;
         for place in 0..self.unsettled.len() {
             let open = &self.unsettled[place];
             let found = self.inner.store.committed(&key, open.expected_version, open.commit_id).await;
             if found.map_err(|error| unavailable(&error))? {
                 let mut settled = self.unsettled.swap_remove(place);
-                self.committed(settled.instance.take());
+                self.committed(settled.instance.take(), settled.life);
                 return Ok(Some(settled));
             }
         }
@@ -393,6 +517,29 @@ fn keys_taken(folded: Folded, stored: &[StoredKey]) -> Step {
     Step::Again(again)
 }
 
+/// A wait in whole milliseconds, at least one: none at all means that it was not waited.
+pub(crate) fn waited_ms(waited: Duration) -> u64 {
+    u64::try_from(waited.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// The commands whose senders are still there and have time left; the others hear that nothing was written.
+fn in_time(batch: Vec<Pending>) -> Vec<Pending> {
+    let now = Instant::now();
+    let mut left = Vec::with_capacity(batch.len());
+    for pending in batch {
+        if pending.is_abandoned() {
+            continue;
+        }
+        if pending.deadline > now {
+            left.push(pending);
+        } else {
+            let detail = "its deadline passed before it was committed; nothing was written".to_owned();
+            pending.answer(Refusal::Unavailable { detail }.into());
+        }
+    }
+    left
+}
+
 fn answer_all(members: Vec<Member>) -> Step {
     for member in members {
         member.pending.answer(member.answer);
@@ -413,20 +560,4 @@ fn refuse_all(batch: Vec<Pending>, refusal: &Refusal) -> Step {
         pending.answer(Answer { result: Err(refusal.clone()), replayed: false });
     }
     Step::Done
-}
-
-/// Exponential backoff with full jitter before the attempt that follows `losses` lost ones: a random part of
-/// `first * 2^(losses - 2)`, since the attempt after the first loss has none.
-///
-/// Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-pub(crate) fn backoff(first: Duration, losses: u32) -> Duration {
-    let ceiling = first.saturating_mul(2u32.saturating_pow(losses.saturating_sub(2))).min(BACKOFF_MAX);
-    ceiling.mul_f64(rand::rng().random_range(0.0..=1.0))
-}
-
-/// The pause before the fate of open commits is asked after again.
-pub(crate) async fn pause(tries: u32) {
-    let (first, longest) = SETTLE_PAUSE;
-    let pause = first.saturating_mul(2u32.saturating_pow(tries.saturating_sub(1))).min(longest);
-    tokio::time::sleep(pause).await;
 }
