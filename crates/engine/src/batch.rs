@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::{Action, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide};
-use lockkeeper_store::{ChangeSet, NewKey, Requirement};
+use lockkeeper_store::{ChangeSet, NewKey, Requirement, StoredKey};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -232,8 +232,31 @@ impl Folded {
             .collect()
     }
 
+    /// Replaces the answers of members that took effect earlier, as their kept keys tell.
+    pub(crate) fn replay(&mut self, stored: &[StoredKey]) {
+        for member in self.members.iter_mut().filter(|member| member.event.is_none()) {
+            if let Some(answer) = stored_answer(&member.pending, stored) {
+                member.answer = answer;
+            }
+        }
+    }
+
     /// The commands, to be decided again.
     pub(crate) fn into_pending(self) -> Vec<Pending> {
         self.members.into_iter().map(|member| member.pending).collect()
     }
+}
+
+/// The answer that the store has kept for this command's key.
+pub(crate) fn stored_answer(pending: &Pending, stored: &[StoredKey]) -> Option<Answer> {
+    let key = pending.command.idempotency_key.as_ref()?;
+    let stored = stored.iter().find(|stored| stored.key == *key)?;
+    if pending.fingerprint != Some(stored.fingerprint) {
+        return Some(Refusal::KeyReused { key: key.clone() }.into());
+    }
+    Some(match codec::decode_success(&stored.outcome) {
+        Ok(success) => Answer { result: Ok(success), replayed: true },
+        // It took effect, but what was answered cannot be read: the history tells.
+        Err(refusal) => Refusal::Unknown { detail: format!("the command took effect, but {refusal}") }.into(),
+    })
 }

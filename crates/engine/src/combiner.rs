@@ -97,6 +97,29 @@ impl Driver {
         &self.key
     }
 
+    /// What has come since the last batch was taken, as far as it fits beside `taken` and nobody's exclusive turn is
+    /// before it.
+    pub(crate) fn more(&mut self, taken: &[Pending]) -> Vec<Pending> {
+        let mut slots = self.combiner.slots(&self.key);
+        let Some(queue) = slots.get_mut(&self.key) else { return Vec::new() };
+        let mut bytes: usize = taken.iter().map(Pending::bytes).sum();
+        let mut more = Vec::new();
+        while taken.len() + more.len() < BATCH_COMMANDS_MAX && bytes < BATCH_BYTES_MAX {
+            match queue.pop_front() {
+                Some(Turn::Command(pending)) => {
+                    bytes += pending.bytes();
+                    more.push(*pending);
+                }
+                Some(exclusive @ Turn::Exclusive(_)) => {
+                    queue.push_front(exclusive);
+                    break;
+                }
+                None => break,
+            }
+        }
+        more
+    }
+
     /// The next work, oldest first; none: the queue is empty and the key is free again.
     pub(crate) fn next(&mut self) -> Option<Work> {
         let mut slots = self.combiner.slots(&self.key);

@@ -236,7 +236,7 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
                 inner.observe(&key, &batch);
                 // Never closed, so a permit always comes; those who wait for it have their own deadlines.
                 let active = inner.active.acquire().await;
-                Attempt::new(&inner, &key).run(batch).await;
+                Attempt::new(&inner, &key, &mut driver).run(batch).await;
                 drop(active);
                 // Those who were just answered may have more to send: let them, so that it shares the next commit.
                 tokio::task::yield_now().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::{ChangeSet, CommitError, Record, StoredKey, Verdict};
+use crate::{ChangeSet, CommitError, ReadError, Record, StoredKey, Timestamp, Verdict};
 
 /// What to do about a record that another session has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,12 @@ impl fmt::Debug for Locked {
 /// A lock on a record. Dropping it gives the lock back, without waiting.
 #[async_trait]
 pub trait RowLock: Send {
+    /// Those of `keys` that the locked record has and that have not expired at `now`.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer; the lock is of no more use.
+    async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError>;
+
     /// Commits a change set of the locked record under the lock, and gives the lock back.
     ///
     /// # Errors

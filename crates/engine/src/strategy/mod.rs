@@ -24,8 +24,9 @@ use uuid::Uuid;
 
 pub(crate) use self::backoff::{backoff, pause};
 use self::plan::Plan;
-use crate::batch::{self, Folded, Judges, Member, Snapshot};
+use crate::batch::{self, Folded, Judges, Member, Snapshot, stored_answer};
 use crate::codec;
+use crate::combiner::Driver;
 use crate::contention::Try;
 use crate::definitions::{known_names, unavailable};
 use crate::engine::{Answer, Inner};
@@ -59,6 +60,8 @@ impl Sent {
 pub(crate) struct Attempt<'a> {
     inner: &'a Arc<Inner>,
     key: &'a InstanceKey,
+    /// Serves the key: where those are that have come meanwhile.
+    driver: &'a mut Driver,
     /// Commits whose fate is not known; while there are any, the batch's members stay the same.
     unsettled: Vec<Unsettled>,
     /// Commit one at a time: the definition asks for it, or the store could not say which member it rejects.
@@ -78,8 +81,8 @@ enum Step {
 }
 
 impl<'a> Attempt<'a> {
-    pub(crate) fn new(inner: &'a Arc<Inner>, key: &'a InstanceKey) -> Self {
-        Self { inner, key, unsettled: Vec::new(), singly: false, tries: 0, now: Try::default() }
+    pub(crate) fn new(inner: &'a Arc<Inner>, key: &'a InstanceKey, driver: &'a mut Driver) -> Self {
+        Self { inner, key, driver, unsettled: Vec::new(), singly: false, tries: 0, now: Try::default() }
     }
 
     /// Runs the batch to its end: each command is answered, or queued again for after its backoff.
@@ -101,7 +104,7 @@ impl<'a> Attempt<'a> {
             }
             if self.singly && batch.len() > 1 {
                 let rest = batch.split_off(1);
-                Box::pin(Attempt::new(self.inner, self.key).run(batch)).await;
+                Box::pin(Attempt::new(self.inner, self.key, self.driver).run(batch)).await;
                 batch = rest;
                 continue;
             }
@@ -407,11 +410,7 @@ impl<'a> Attempt<'a> {
             self.inner.cache.forget(self.key);
             return Ok(false);
         }
-        for member in folded.members.iter_mut().filter(|member| member.event.is_none()) {
-            if let Some(answer) = stored_answer(&member.pending, &confirmed.keys) {
-                member.answer = answer;
-            }
-        }
+        folded.replay(&confirmed.keys);
         Ok(true)
     }
 
@@ -489,20 +488,6 @@ impl<'a> Attempt<'a> {
         self.unsettled.retain(|open| open.expected_version >= current);
         Ok(None)
     }
-}
-
-/// The answer that the store has kept for this command's key.
-fn stored_answer(pending: &Pending, stored: &[StoredKey]) -> Option<Answer> {
-    let key = pending.command.idempotency_key.as_ref()?;
-    let stored = stored.iter().find(|stored| stored.key == *key)?;
-    if pending.fingerprint != Some(stored.fingerprint) {
-        return Some(Refusal::KeyReused { key: key.clone() }.into());
-    }
-    Some(match codec::decode_success(&stored.outcome) {
-        Ok(success) => Answer { result: Ok(success), replayed: true },
-        // It took effect, but what was answered cannot be read: the history tells.
-        Err(refusal) => Refusal::Unknown { detail: format!("the command took effect, but {refusal}") }.into(),
-    })
 }
 
 /// Commands that took effect earlier get their first outcome; the others are decided again.

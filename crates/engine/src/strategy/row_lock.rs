@@ -8,9 +8,10 @@ use lockkeeper_store::{LockError, Locked, OnLocked, RowLock};
 use tokio::time::Instant;
 
 use super::plan::{self, Plan};
-use super::{Attempt, Sent, Step, answer_all, stored_answer, waited_ms};
-use crate::batch::{self, Snapshot};
+use super::{Attempt, Sent, Step, answer_all, waited_ms};
+use crate::batch::{self, Snapshot, stored_answer};
 use crate::codec;
+use crate::definitions::unavailable;
 use crate::pending::Pending;
 
 /// Moments that are this near count as the same: timers fire by the millisecond.
@@ -31,7 +32,7 @@ impl Attempt<'_> {
         let key = codec::instance_record(self.key);
         let now = self.inner.clock.now();
         match self.inner.store.lock(&key, &keys, now, on_locked).await {
-            Ok(locked) => self.locked(batch, locked, remembered).await,
+            Ok(locked) => self.locked(batch, locked, remembered, &keys).await,
             Err(LockError::Locked { .. }) => {
                 self.now.contended = true;
                 self.now.lock_wait = Some(begun.elapsed());
@@ -71,7 +72,8 @@ impl Attempt<'_> {
         Step::Again(again)
     }
 
-    async fn locked(&mut self, batch: Vec<Pending>, locked: Locked, remembered: &Snapshot) -> Step {
+    /// Serves the batch under the lock that it got, with a look at the keys `seen`.
+    async fn locked(&mut self, batch: Vec<Pending>, locked: Locked, remembered: &Snapshot, seen: &[String]) -> Step {
         let Locked { record, keys, contended, waited, life, hold } = locked;
         self.inner.definitions.note_life(life);
         let snapshot = match self.remember(record, Some(life)) {
@@ -96,11 +98,37 @@ impl Attempt<'_> {
                 pending.answer(answer.unwrap_or_else(|| unreachable!("partitioned by having one")));
             }
             batch = rest.into_iter().map(|(_, pending)| pending).collect();
+            if contended {
+                // The lock was waited for: whoever has come meanwhile need not wait for another turn.
+                batch.extend(self.newcomers(&batch, &snapshot));
+            }
         }
-        self.decide_and_write(batch, snapshot, hold).await
+        self.decide_and_write(batch, snapshot, hold, seen).await
     }
 
-    async fn decide_and_write(&mut self, batch: Vec<Pending>, snapshot: Snapshot, hold: Box<dyn RowLock>) -> Step {
+    /// Commands that came while the lock was waited for, and that may share it.
+    fn newcomers(&mut self, batch: &[Pending], snapshot: &Snapshot) -> Vec<Pending> {
+        let combines = batch.first().is_none_or(|pending| pending.concurrency.combine);
+        if self.singly || !combines {
+            return Vec::new();
+        }
+        let mut more = self.driver.more(batch);
+        if let Some(judges) = self.judges_at_hand(&more, snapshot) {
+            for pending in &mut more {
+                pending.concurrency = judges.concurrency_of(snapshot, &pending.command.action);
+            }
+        }
+        self.now.commands += u32::try_from(more.len()).unwrap_or(0);
+        more
+    }
+
+    async fn decide_and_write(
+        &mut self,
+        batch: Vec<Pending>,
+        snapshot: Snapshot,
+        mut hold: Box<dyn RowLock>,
+        seen: &[String],
+    ) -> Step {
         if batch.is_empty() {
             return Step::Done;
         }
@@ -122,6 +150,16 @@ impl Attempt<'_> {
                 return self.no_snapshot(batch, refusal).await;
             }
         };
+        if self.unsettled.is_empty() {
+            // Keys of newcomers that change nothing: the lock was got without a look at them.
+            let unseen: Vec<String> = folded.idle_keys().into_iter().filter(|key| !seen.contains(key)).collect();
+            if !unseen.is_empty() {
+                match hold.taken(&unseen, inner.clock.now()).await {
+                    Ok(stored) => folded.replay(&stored),
+                    Err(error) => return self.no_snapshot(folded.into_pending(), unavailable(&error)).await,
+                }
+            }
+        }
         let Some(set) = folded.set.take() else {
             drop(hold);
             if let Some(member) = folded.members.first() {

@@ -20,7 +20,7 @@ use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, 
 use lockkeeper_store::sqlite::{SqliteOptions, SqliteStore};
 use lockkeeper_store::{
     AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
-    Record, RecordKey, RowLock, Store, Timestamp, Verdict,
+    Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -138,6 +138,11 @@ struct FaultyLock {
 
 #[async_trait]
 impl RowLock for FaultyLock {
+    async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError> {
+        self.store.check_read()?;
+        self.inner.taken(keys, now).await
+    }
+
     async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         let Self { inner, store } = *self;
         store.commit_by(set, async move |set| inner.commit(set).await).await

@@ -1,8 +1,8 @@
 //! What is read of one record.
 
 use tokio::time::timeout;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use super::failure::{self, Fate};
@@ -57,6 +57,25 @@ pub(super) async fn confirm(
     let parameters: [Parameter<'_>; 4] =
         [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
     let found = run(shared, &shared.calls.confirm, &parameters).await?;
+    let row = found.first().ok_or_else(|| ReadError::Unavailable("the database gave no answer".to_owned()))?;
+    confirmation(row).map_err(|error| failure::read_error(&error))
+}
+
+/// The same question on a connection that is at hand.
+pub(super) async fn ask_confirm(
+    shared: &Shared,
+    client: &Client,
+    key: &RecordKey,
+    keys: &[String],
+    now: Timestamp,
+) -> Result<Confirmation, ReadError> {
+    let (space, id) = name(key);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let at = now.timestamp_millis();
+    let parameters: [Parameter<'_>; 4] =
+        [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
+    let found = client.query_typed(&shared.calls.confirm, &parameters).await;
+    let found = found.map_err(|error| failure::read_error(&error))?;
     let row = found.first().ok_or_else(|| ReadError::Unavailable("the database gave no answer".to_owned()))?;
     confirmation(row).map_err(|error| failure::read_error(&error))
 }

@@ -14,8 +14,11 @@ use super::connection::Connection;
 use super::failure::{self, Fate};
 use super::store::Shared;
 use super::values::{One, name};
-use super::{rows, single};
-use crate::{ChangeSet, CommitError, LockError, Locked, OnLocked, RecordKey, RowLock, Timestamp, Verdict, verify};
+use super::{queries, rows, single};
+use crate::{
+    ChangeSet, CommitError, LockError, Locked, OnLocked, ReadError, RecordKey, RowLock, StoredKey, Timestamp, Verdict,
+    verify,
+};
 
 /// A decision takes milliseconds. A holder that is silent for so long is gone, or stopped: the server ends its session,
 /// so that the row does not wait for it.
@@ -27,6 +30,7 @@ const ROLLBACK_WAIT: Duration = Duration::from_secs(5);
 /// An open transaction that has one row locked.
 struct Held {
     shared: Arc<Shared>,
+    key: RecordKey,
     /// None: given back.
     connection: Option<Connection>,
     _permit: OwnedSemaphorePermit,
@@ -52,7 +56,7 @@ pub(super) async fn lock(
         Err(_) => return Err(LockError::Locked { waited: begun.elapsed() }),
     };
     let connection = shared.connections.get().await.map_err(LockError::Unavailable)?;
-    let held = Held { shared: shared.clone(), connection: Some(connection), _permit: permit };
+    let held = Held { shared: shared.clone(), key: key.clone(), connection: Some(connection), _permit: permit };
     let lock_ms = match on_locked {
         OnLocked::Wait(bound) => {
             let left = bound.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
@@ -141,6 +145,19 @@ impl Held {
 
 #[async_trait]
 impl RowLock for Held {
+    async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError> {
+        let gone = || ReadError::Unavailable("the row lock was given back".to_owned());
+        // Put back once the answer was heard: a connection whose answer nobody heard is thrown away.
+        let connection = self.connection.take().ok_or_else(gone)?;
+        let query = queries::ask_confirm(&self.shared, connection.client(), &self.key, keys, now);
+        let confirmed = match timeout(self.shared.options.verdict_wait, query).await {
+            Ok(confirmed) => confirmed?,
+            Err(_) => return Err(ReadError::Unavailable(self.shared.no_verdict())),
+        };
+        self.connection = Some(connection);
+        Ok(confirmed.keys)
+    }
+
     async fn commit(mut self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());

@@ -8,9 +8,13 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::queries;
+use super::readers::Readers;
 use super::requests::CommitOne;
 use super::writer_queue::WriterQueue;
-use crate::{ChangeSet, CommitError, LockError, OnLocked, RecordKey, RowLock, Verdict, verify};
+use crate::{
+    ChangeSet, CommitError, LockError, OnLocked, ReadError, RecordKey, RowLock, StoredKey, Timestamp, Verdict, verify,
+};
 
 /// The names that are locked or waited for. An entry goes with the last who has an interest in it.
 #[derive(Debug, Default)]
@@ -33,12 +37,13 @@ struct Interest {
 pub(super) struct RowGuard {
     // Dropped in this order: the name is free before the interest in it ends.
     _permit: OwnedSemaphorePermit,
-    _interest: Interest,
+    interest: Interest,
 }
 
 /// A lock, as the trait tells it.
 pub(super) struct Held {
     pub(super) writer: Arc<WriterQueue>,
+    pub(super) readers: Arc<Readers>,
     pub(super) guard: RowGuard,
 }
 
@@ -67,7 +72,7 @@ impl Rows {
                 (permit.map_err(|_closed| locked())?, true)
             }
         };
-        Ok((RowGuard { _permit: permit, _interest: interest }, contended))
+        Ok((RowGuard { _permit: permit, interest }, contended))
     }
 
     fn enter(self: &Arc<Self>, key: &RecordKey) -> (Arc<Semaphore>, Interest) {
@@ -92,11 +97,16 @@ impl Drop for Interest {
 
 #[async_trait]
 impl RowLock for Held {
+    async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError> {
+        let (key, keys) = (self.guard.interest.key.clone(), keys.to_vec());
+        Ok(self.readers.run(move |connection| queries::confirm(connection, &key, &keys, now)).await?.keys)
+    }
+
     async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());
         }
-        let Self { writer, guard } = *self;
+        let Self { writer, guard, readers: _ } = *self;
         let verdict = writer.submit(CommitOne(set)).await;
         drop(guard);
         verdict

@@ -88,7 +88,7 @@ impl Store for SqliteStore {
             true => Vec::new(),
             false => self.confirm(key, keys, now).await.map_err(unavailable)?.keys,
         };
-        let hold = Box::new(Held { writer: self.writer.clone(), guard });
+        let hold = Box::new(Held { writer: self.writer.clone(), readers: self.readers.clone(), guard });
         Ok(Locked { record, keys, contended, waited: begun.elapsed(), life: rows::LIFE, hold })
     }
 

@@ -57,7 +57,7 @@ macro_rules! suite {
                 a_dropped_commit_leaves_no_half, readers_see_whole_commits, after_close_all_is_unavailable,
             ],
             rows: [
-                a_locked_record_is_as_it_is, another_locker_waits_its_turn, whoever_will_not_wait_is_told,
+                a_locked_record_is_as_it_is, keys_can_be_asked_for_under_the_lock, another_locker_waits_its_turn, whoever_will_not_wait_is_told,
                 a_wait_ends_at_its_bound, a_dropped_lock_is_given_back, a_dropped_wait_leaves_nothing,
                 a_commit_under_the_lock_is_conditional, a_rule_that_is_broken_names_the_event,
                 a_record_that_is_not_there_can_be_made, other_records_go_on, many_take_turns,

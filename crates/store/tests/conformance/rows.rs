@@ -28,6 +28,16 @@ pub(crate) async fn a_locked_record_is_as_it_is(bench: &Bench) {
     assert_eq!(locked.keys, [], "it has expired");
 }
 
+pub(crate) async fn keys_can_be_asked_for_under_the_lock(bench: &Bench) {
+    bench.must_commit(&set(&key("a"), 0).key("k", 1000)).await;
+    let mut locked = lock(&*bench.store, &key("a"), LONG).await.expect("locked");
+    let keys = ["k".to_owned(), "other".to_owned()];
+    let taken = locked.hold.taken(&keys, moment(0)).await.expect("an answer");
+    assert_eq!(taken.iter().map(|key| (key.key.as_str(), key.version)).collect::<Vec<_>>(), [("k", 1)]);
+    assert_eq!(locked.hold.taken(&keys, moment(1000)).await.expect("an answer"), [], "it has expired");
+    assert_eq!(locked.hold.commit(set(&key("a"), 1).0).await, Ok(Verdict::Committed));
+}
+
 pub(crate) async fn another_locker_waits_its_turn(bench: &Bench) {
     bench.must_commit(&set(&key("a"), 0)).await;
     let first = lock(&*bench.store, &key("a"), LONG).await.expect("locked");
