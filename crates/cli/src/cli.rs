@@ -8,6 +8,7 @@ use crate::bench::BenchArgs;
 use crate::commands::apply::ApplyArgs;
 use crate::commands::close::CloseArgs;
 use crate::commands::completion::CompletionArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
@@ -86,6 +87,7 @@ pub(crate) enum Command {
     List(ListArgs),
     History(HistoryArgs),
     Watch(WatchArgs),
+    Explain(ExplainArgs),
     /// Ends a run at once; its status becomes `terminated`.
     Terminate(CloseArgs),
     /// Ends a run on request; its status becomes `canceled`.
@@ -144,6 +146,7 @@ mod tests {
             "lockkeeper list w --status done",
             "lockkeeper list w --all --limit 5",
             "lockkeeper history w/1 --limit 0",
+            "lockkeeper explain w",
             "lockkeeper terminate w/1",
             "lockkeeper serve --tls-cert a.pem",
             "lockkeeper token create",

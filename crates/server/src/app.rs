@@ -27,6 +27,8 @@ pub(crate) struct AppState {
     pub(crate) engine: Engine,
     pub(crate) gate: Arc<Gate>,
     pub(crate) started: Instant,
+    /// Which node this is.
+    pub(crate) node: Arc<str>,
     /// Set when the server is to stop: those who only wait for news give up.
     pub(crate) stopping: CancellationToken,
     /// All permits are free while no request is under way.
@@ -68,6 +70,7 @@ impl AppState {
             engine,
             gate: Arc::new(gate),
             started: Instant::now(),
+            node: crate::node::name().into(),
             stopping,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / KIB)),
@@ -82,6 +85,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(r::instances::start, r::instances::list))
         .routes(routes!(r::instances::get))
         .routes(routes!(r::history::get))
+        .routes(routes!(r::explain::get))
         .routes(routes!(r::events::send))
         .routes(routes!(r::closes::terminate))
         .routes(routes!(r::closes::cancel))

@@ -7,6 +7,8 @@ mod app;
 mod auth;
 mod body;
 mod connections;
+mod explanation;
+mod node;
 mod path;
 mod problem;
 mod routes;

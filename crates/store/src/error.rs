@@ -42,12 +42,12 @@ pub enum OpenError {
     },
     /// It was written by a newer release.
     #[error(
-        "{path} has schema {found}, and this lockkeeper knows schemas up to {known}: run the newer lockkeeper that wrote it, \
+        "{store} has schema {found}, and this lockkeeper knows schemas up to {known}: run the newer lockkeeper that wrote it, \
          or restore a backup made before the upgrade"
     )]
     TooNew {
-        /// The file.
-        path: PathBuf,
+        /// Which: the path of a file, or a database's URL without its password.
+        store: String,
         /// The schema found.
         found: i64,
         /// The newest schema known here.

@@ -1,7 +1,8 @@
 //! The place of one server, and the user as whom it runs.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,11 +30,8 @@ impl Folder {
         let dir = tempfile::Builder::new().prefix("lockkeeper-testbed-").tempdir().expect("a temporary folder");
         let user = servant(dir.path());
         let work = dir.path().join("data");
-        // PostgreSQL wants it to be nobody else's.
-        DirBuilder::new().mode(0o700).create(&work).expect("a folder in an empty folder");
-        for path in [dir.path(), &work] {
-            give(path, user);
-        }
+        give(dir.path(), user);
+        make(&work, user);
         let guard = Guard::new(as_user(&programs::of_system("sh"), user), dir.path(), &work);
         Self { _guard: guard, dir, user }
     }
@@ -60,11 +58,25 @@ impl Folder {
         command
     }
 
-    /// Writes a file that the server can read and nobody else.
-    pub(crate) fn write(&self, path: &Path, text: &str) {
-        fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    /// Writes a file that the server can use and nobody else.
+    pub(crate) fn write(&self, path: &Path, bytes: impl AsRef<[u8]>) {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let written = file.and_then(|mut file| file.write_all(bytes.as_ref()));
+        written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         give(path, self.user);
     }
+
+    /// Makes a folder that the server can use and nobody else.
+    pub(crate) fn make(&self, path: &Path) {
+        make(path, self.user);
+    }
+}
+
+/// PostgreSQL wants its folder to be nobody else's.
+fn make(path: &Path, user: Option<(u32, u32)>) {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    made.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    give(path, user);
 }
 
 fn as_user(program: &Path, user: Option<(u32, u32)>) -> Command {

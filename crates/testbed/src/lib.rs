@@ -24,6 +24,7 @@ mod proxy;
 mod session;
 mod shared;
 mod standby;
+mod template;
 mod tls;
 mod wait;
 
@@ -33,3 +34,4 @@ pub use proxy::Proxy;
 pub use session::Session;
 pub use shared::{SHARED_SERVER, TestDatabase, shared_database};
 pub use standby::Replication;
+pub use template::{TEMPLATE, Template};

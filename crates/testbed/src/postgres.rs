@@ -11,6 +11,7 @@ use crate::port;
 use crate::process::{Process, tail};
 use crate::programs;
 use crate::session::Session;
+use crate::template;
 use crate::wait::{WAIT_MAX, poll};
 
 /// What every server is told; where it listens follows on its command line.
@@ -62,6 +63,15 @@ impl Postgres {
         let folder = Folder::new();
         init(&folder);
         configure(&folder, settings);
+        Self::launch(folder)
+    }
+
+    /// Starts a server that has nothing in common with any other: another `system_identifier`.
+    #[must_use]
+    pub fn start_unrelated() -> Self {
+        let folder = Folder::new();
+        initdb(&folder);
+        configure(&folder, &[]);
         Self::launch(folder)
     }
 
@@ -243,6 +253,12 @@ pub(crate) fn execute(target: &str, sql: &str) -> Result<String, String> {
 }
 
 pub(crate) fn init(folder: &Folder) {
+    if !template::copy_to(folder) {
+        initdb(folder);
+    }
+}
+
+pub(crate) fn initdb(folder: &Folder) {
     let mut initdb = folder.command(&programs::of_postgres("initdb"));
     initdb.arg("-D").arg(folder.work()).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
     initdb.args(["--no-sync", "--no-instructions"]);
@@ -254,7 +270,7 @@ pub(crate) fn configure(folder: &Folder, settings: &[(&str, &str)]) {
         SETTINGS.iter().chain(settings).map(|(name, value)| format!("{name} = '{}'\n", value.replace('\'', "''")));
     let path = folder.work().join("postgresql.conf");
     let written = fs::read_to_string(&path).expect("initdb has written it");
-    folder.write(&path, &(written + &lines.collect::<String>()));
+    folder.write(&path, written + &lines.collect::<String>());
 }
 
 fn pid_file(folder: &Folder) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lockkeeper_testbed::{Postgres, StopMode, shared_database};
+use lockkeeper_testbed::{Postgres, StopMode, Template, shared_database};
 
 #[test]
 fn it_starts_with_what_was_asked_for() {
@@ -36,6 +36,23 @@ fn what_was_committed_survives_every_end() {
     }
     assert_eq!(server.execute("SELECT string_agg(step, ' ') FROM kept"), "fast immediate kill running");
     assert_eq!(server.port(), port);
+}
+
+#[test]
+fn a_server_from_a_template_is_a_server_of_its_own() {
+    let template = Template::make();
+    let (one, two) = (template.start_with(&[("cluster_name", "one")]), template.start_with(&[]));
+    one.execute("CREATE TABLE kept ()");
+    assert_eq!(
+        (one.execute("SHOW cluster_name").as_str(), two.execute("SELECT to_regclass('kept')").as_str()),
+        ("one", "")
+    );
+    let system = |server: &Postgres| server.execute("SELECT system_identifier FROM pg_control_system()");
+    assert_eq!(system(&one), system(&two));
+    assert_ne!(system(&one), system(&Postgres::start_unrelated()));
+    let folder = template.path();
+    drop(template);
+    assert!(!folder.exists());
 }
 
 #[test]

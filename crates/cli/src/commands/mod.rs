@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod close;
 pub(crate) mod completion;
+pub(crate) mod explain;
 pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
@@ -12,6 +13,8 @@ pub(crate) mod start;
 pub(crate) mod token;
 pub(crate) mod watch;
 
+mod commits;
+mod explanation;
 mod field;
 mod history_table;
 mod paging;

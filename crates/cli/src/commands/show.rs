@@ -1,13 +1,13 @@
 //! `show`: shows a definition file without a server.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use lockkeeper_model::Definition;
-use lockkeeper_model::definition::{AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::definition::{AssignOutline, StateOutline, TransitionOutline};
 use serde_json::json;
 
+use crate::commands::commits::Commits;
 use crate::commands::field::NOTHING;
 use crate::failure::Failure;
 use crate::input::DefinitionFile;
@@ -47,39 +47,18 @@ fn heading(definition: &Definition, states: &[StateOutline]) -> String {
         "workflow {}, begins in {}; {}",
         definition.workflow(),
         definition.initial(),
-        commits(&definition.concurrency().outline())
+        Commits::from(definition.concurrency().outline()).text()
     )];
     for state in states {
         let own = |way: &TransitionOutline| {
-            way.concurrency.as_ref().map(|own| format!("  {} in {}: {}", way.event, state.name, commits(own)))
+            let own = Commits::from(way.concurrency.clone()?);
+            Some(format!("  {} in {}: {}", way.event, state.name, own.text()))
         };
         lines.extend(state.transitions.iter().filter_map(own));
     }
     // All transitions of an event in a state commit alike.
     lines.dedup();
     lines.join("\n") + "\n"
-}
-
-/// How commands commit, in words.
-fn commits(how: &ConcurrencyOutline) -> String {
-    let mut text = format!(
-        "{}, up to {} attempts, backoff from {:?}",
-        how.strategy,
-        how.attempts,
-        Duration::from_millis(how.backoff_ms)
-    );
-    if let Some(part) = &how.escalate_above {
-        text += &format!(", row lock above {part} contended");
-    }
-    match (how.lock_timeout_ms, how.on_locked) {
-        (Some(ms), _) => text += &format!(", waits up to {:?} for a locked row", Duration::from_millis(ms)),
-        (None, Some(on_locked)) => text += &format!(", {on_locked} on a locked row"),
-        (None, None) => {}
-    }
-    if !how.combine {
-        text += ", each command by itself";
-    }
-    text
 }
 
 /// A state's rows: one for each way on, or one that says how it ends.

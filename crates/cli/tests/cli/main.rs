@@ -6,6 +6,7 @@
 mod support;
 
 mod definitions;
+mod explain;
 mod failures;
 mod lists;
 mod purchase;

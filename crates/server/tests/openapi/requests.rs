@@ -17,6 +17,7 @@ const WORKFLOW: &str = "/v1/workflows/{workflow}";
 const INSTANCES: &str = "/v1/workflows/{workflow}/instances";
 const INSTANCE: &str = "/v1/workflows/{workflow}/instances/{id}";
 const HISTORY: &str = "/v1/workflows/{workflow}/instances/{id}/history";
+const EXPLAIN: &str = "/v1/workflows/{workflow}/instances/{id}/explain";
 const EVENTS: &str = "/v1/workflows/{workflow}/instances/{id}/events";
 const TERMINATE: &str = "/v1/workflows/{workflow}/instances/{id}/terminate";
 const CANCEL: &str = "/v1/workflows/{workflow}/instances/{id}/cancel";
@@ -62,6 +63,8 @@ fn reads() -> Vec<Request> {
         get(HISTORY, "/v1/workflows/item/instances/i/history", 200),
         get(HISTORY, "/v1/workflows/item/instances/i/history?limit=1&cursor=0&wait_ms=1", 200),
         get(HISTORY, "/v1/workflows/item/instances/nobody/history", 404),
+        get(EXPLAIN, "/v1/workflows/item/instances/i/explain", 200),
+        get(EXPLAIN, "/v1/workflows/item/instances/nobody/explain", 404),
     ]
 }
 
@@ -92,6 +95,7 @@ fn moves() -> Vec<Request> {
         get(INSTANCE, "/v1/workflows/item/instances/i", 200),
         event(json!({ "event": "approve", "to": "done" }), 200),
         event(json!({ "event": "approve" }), 200),
+        get(EXPLAIN, "/v1/workflows/item/instances/i/explain", 200),
         get(HISTORY, "/v1/workflows/item/instances/i/history", 200),
     ]
 }

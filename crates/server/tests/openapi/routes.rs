@@ -6,7 +6,7 @@ use crate::document::{METHODS, document, operations};
 use crate::running::Running;
 
 /// The routes of the pinned interface that this version has.
-const PINNED: [(&str, &str); 18] = [
+const PINNED: [(&str, &str); 19] = [
     ("PUT", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows"),
@@ -14,6 +14,7 @@ const PINNED: [(&str, &str); 18] = [
     ("GET", "/v1/workflows/{workflow}/instances"),
     ("GET", "/v1/workflows/{workflow}/instances/{id}"),
     ("GET", "/v1/workflows/{workflow}/instances/{id}/history"),
+    ("GET", "/v1/workflows/{workflow}/instances/{id}/explain"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/events"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/terminate"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/cancel"),

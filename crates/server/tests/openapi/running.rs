@@ -17,7 +17,7 @@ const ITEM: &str = "
 workflow: item
 initial: draft
 states:
-  draft: {on: {submit: {target: review, roles: [admin]}, set: {assign: {value: event.value}}}}
+  draft: {on: {submit: {target: review, roles: [admin]}, set: {assign: {value: event.value}, concurrency: {preset: stock}}}}
   review: {on: {approve: {target: done, approval: {quorum: 2}}, reject: {target: draft, guard: event.sure}}}
   done: {type: final}
 ";

@@ -1,35 +1,58 @@
-//! Several change sets that stand or fall together: one transaction, the rows locked in the order of their names, so
+//! Several change sets that stand or fall together: one transaction, everything locked in the order of the names, so
 //! that two such requests over the same records never wait for each other in a circle.
+//!
+//! The first try waits for no row. If one is locked it begins anew, among those who may wait for rows, and asks for one
+//! after the other.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::time::timeout;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Row};
 
 use super::calls::{Told, told};
 use super::failure::{self, Fate};
+use super::pool::{Connection, Share};
+use super::row_lock::{self, begin};
+use super::single::TRIES;
 use super::store::Shared;
-use super::values::One;
+use super::values::{One, Parameter, Waits, name};
 use super::{queries, single};
-use crate::{AllVerdict, ChangeSet, CommitError, Verdict};
+use crate::{AllVerdict, ChangeSet, CommitError, RecordKey, Verdict};
 
-/// Tries when the server takes a transaction back for the sake of another: a deadlock with somebody else's
-/// transactions, a serialization failure.
-const TRIES: u32 = 3;
+/// How long a first try waits for a record of the same name that is being made.
+const INSERT_WAIT: Duration = Duration::from_millis(100);
 
-/// How a try ended that wrote nothing, or all.
+/// How a try ended that was not committed; it has been taken back.
 enum Ended {
-    Committed,
     /// This set could not be.
-    Failed(usize, Verdict),
+    Failed(usize, Box<Verdict>),
+    /// Another session has a row of this set.
+    Locked(usize),
     /// This set's record was made by somebody else between its check and its write.
     Overtaken(usize),
     /// This set breaks a rule of the database.
     Rejected(usize, String),
     /// The server chose this transaction to give way.
     Yielded(String),
+    /// No answer, or none that helps; nothing was sent to be committed.
+    Unavailable(String),
+    /// COMMIT was sent.
+    Unknown(String),
+    /// As the two before, and the connection is silent.
+    Silent(CommitError),
+}
+
+/// One request, with what it has used up of its bounds.
+struct Request<'a> {
+    shared: &'a Shared,
+    sets: &'a [ChangeSet],
+    /// What is locked, in the order of names: a set's record, or one that is required (none), by its set.
+    order: Vec<(&'a RecordKey, Option<usize>, usize)>,
+    /// Since when it waits for rows.
+    waiting: Option<Instant>,
 }
 
 /// Commits all sets or none.
@@ -37,21 +60,33 @@ pub(super) async fn commit(shared: &Shared, sets: &[ChangeSet]) -> Result<AllVer
     if sets.is_empty() {
         return Ok(AllVerdict::Committed);
     }
+    let mut request = Request { shared, sets, order: order(sets), waiting: None };
     let mut why = String::new();
-    for _ in 0..TRIES {
-        let connection = shared.connections.get().await.map_err(CommitError::Unavailable)?;
-        let bound = shared.options.lock_wait + shared.options.verdict_wait;
-        let ended = match timeout(bound, transact(shared, connection.client(), sets)).await {
-            Ok(ended) => ended?,
-            Err(_) => return Err(CommitError::Unknown(shared.no_verdict())),
+    let mut tries = 0;
+    while tries < TRIES {
+        let mut connection = request.connect().await?;
+        let ended = match request.transact(&mut connection).await {
+            Ok(()) => {
+                connection.done();
+                return Ok(AllVerdict::Committed);
+            }
+            Err(ended) => ended,
         };
         let failed = |index: usize, verdict: Verdict| Ok(AllVerdict::Failed { index, verdict });
-        let verdict = match ended {
-            Ended::Committed => Ok(AllVerdict::Committed),
-            Ended::Failed(index, verdict) => failed(index, verdict),
+        match ended {
+            Ended::Unavailable(detail) => return Err(CommitError::Unavailable(detail)),
+            Ended::Unknown(detail) => return Err(CommitError::Unknown(detail)),
+            Ended::Silent(error) => {
+                connection.give_up();
+                return Err(error);
+            }
+            Ended::Failed(index, verdict) => {
+                connection.done();
+                return failed(index, *verdict);
+            }
             Ended::Rejected(index, reason) => {
-                let verdict = single::rejection(connection.client(), &shared.calls, &sets[index], reason).await;
-                failed(index, verdict)
+                let event = request.culprit(&mut connection, index).await;
+                return failed(index, Verdict::Rejected { event, reason });
             }
             Ended::Overtaken(index) => {
                 connection.done();
@@ -60,126 +95,246 @@ pub(super) async fn commit(shared: &Shared, sets: &[ChangeSet]) -> Result<AllVer
                 return failed(index, Verdict::Lost(current));
             }
             Ended::Yielded(reason) => {
-                connection.done();
                 why = reason;
-                continue;
+                tries += 1;
             }
-        };
+            Ended::Locked(index) => {
+                if let Some(waiting) = request.waiting {
+                    return failed(index, Verdict::LockTimeout { waited: waiting.elapsed() });
+                }
+                request.waiting = Some(Instant::now());
+            }
+        }
         connection.done();
-        return verdict;
     }
     Err(CommitError::Unavailable(format!("{TRIES} tries met other transactions: {why}")))
 }
 
-/// One transaction. All sets are checked before any is written, so that a requirement on a record of the same commit
-/// means its state before.
-async fn transact(shared: &Shared, client: &Client, sets: &[ChangeSet]) -> Result<Ended, CommitError> {
-    let before = |error: Error| CommitError::Unavailable(failure::explain(&error));
-    client.batch_execute("BEGIN").await.map_err(before)?;
-    let written = match check(shared, client, sets).await {
-        Ok(records) => write(shared, client, sets, &records).await,
-        Err(ended) => Err(ended),
-    };
-    let ended = match written {
-        Ok(()) => return commit_open(client).await,
-        Err(ended) => ended,
-    };
-    // Nothing has been committed, whatever becomes of this.
-    client.batch_execute("ROLLBACK").await.map_err(before)?;
-    ended
+/// Everything that is locked, by name. A record that is required and changed is checked before it is.
+fn order(sets: &[ChangeSet]) -> Vec<(&RecordKey, Option<usize>, usize)> {
+    let required = sets
+        .iter()
+        .enumerate()
+        .flat_map(|(place, set)| set.requires.iter().map(move |requirement| (&requirement.key, (None, place))));
+    let changed = sets.iter().enumerate().map(|(place, set)| (&set.key, (Some(place), place)));
+    // Of one name the later stays.
+    let by_name: BTreeMap<_, _> = required.chain(changed).collect();
+    by_name.into_iter().map(|(key, (set, of))| (key, set, of)).collect()
 }
 
-/// COMMIT is where the fate becomes unknown.
-async fn commit_open(client: &Client) -> Result<Ended, CommitError> {
-    match client.batch_execute("COMMIT").await {
-        Ok(()) => Ok(Ended::Committed),
-        Err(error) if yielded(&error) => Ok(Ended::Yielded(failure::explain(&error))),
-        Err(error) => Err(failure::commit_error(&error)),
-    }
-}
-
-/// Locks and checks every set: the records' numbers, in the order of `sets`; or why not.
-async fn check(
-    shared: &Shared,
-    client: &Client,
-    sets: &[ChangeSet],
-) -> Result<Vec<Option<i64>>, Result<Ended, CommitError>> {
-    let begun = Instant::now();
-    let lock_ms = i32::try_from(shared.options.lock_wait.as_millis()).unwrap_or(i32::MAX);
-    let mut order: Vec<usize> = (0..sets.len()).collect();
-    order.sort_unstable_by(|left, right| sets[*left].key.cmp(&sets[*right].key));
-    let ones: Vec<(usize, One<'_>)> = order.into_iter().map(|place| (place, One::new(&sets[place]))).collect();
-    // Sent one after another without waiting for the answers; the server works through them in this order.
-    let calls = ones.iter().map(|(place, one)| {
-        let lock_ms = &lock_ms;
-        async move { (*place, client.query_typed(&shared.calls.check_one, &one.check(lock_ms)).await) }
-    });
-    let answers = join_all(calls).await;
-    // The first error is the cause; what was sent after it only hears that the transaction has failed.
-    let mut failures: Vec<(usize, Verdict)> = Vec::new();
-    let mut records = vec![None; sets.len()];
-    for (place, answer) in answers {
-        let rows = match answer {
-            Ok(rows) => rows,
-            Err(error) if yielded(&error) => return Err(Ok(Ended::Yielded(failure::explain(&error)))),
-            Err(error) => {
-                return Err(match failure::fate(&error) {
-                    Fate::Locked => Ok(Ended::Failed(place, Verdict::LockTimeout { waited: begun.elapsed() })),
-                    Fate::Rejected(reason) => Ok(Ended::Rejected(place, reason)),
-                    // Nothing was sent to be committed.
-                    Fate::TakenBack(detail) | Fate::Unknown(detail) => Err(CommitError::Unavailable(detail)),
-                });
-            }
+impl Request<'_> {
+    async fn connect(&self) -> Result<Connection, CommitError> {
+        let permit = match self.waiting {
+            Some(_) => row_lock::place(self.shared, self.left()).await.map_err(unavailable)?,
+            None => None,
         };
-        let answer = rows.first().map(|row| told(row, &sets[place]));
-        match answer {
-            Some(Ok(Told::Passed { record })) => records[place] = record,
-            Some(Ok(Told::Verdict(verdict))) => failures.push((place, verdict)),
-            Some(Ok(Told::Locked)) => {
-                failures.push((place, Verdict::LockTimeout { waited: begun.elapsed() }));
-            }
-            Some(Err(error)) => return Err(Err(CommitError::Unavailable(failure::explain(&error)))),
-            None => return Err(Err(CommitError::Unavailable("the database gave no answer".to_owned()))),
-        }
+        let mut connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
+        permit.into_iter().for_each(|permit| connection.hold(permit));
+        Ok(connection)
     }
-    match failures.into_iter().min_by_key(|(place, _)| *place) {
-        Some((place, verdict)) => Err(Ok(Ended::Failed(place, verdict))),
-        None => Ok(records),
-    }
-}
 
-/// Writes every set, in the same order.
-async fn write(
-    shared: &Shared,
-    client: &Client,
-    sets: &[ChangeSet],
-    records: &[Option<i64>],
-) -> Result<(), Result<Ended, CommitError>> {
-    let mut order: Vec<usize> = (0..sets.len()).collect();
-    order.sort_unstable_by(|left, right| sets[*left].key.cmp(&sets[*right].key));
-    let ones: Vec<(usize, One<'_>)> = order.into_iter().map(|place| (place, One::new(&sets[place]))).collect();
-    let calls = ones.iter().map(|(place, one)| async move {
-        (*place, client.query_typed(&shared.calls.write_one, &one.write(&records[*place])).await)
-    });
-    for (place, answer) in join_all(calls).await {
-        let wrote = answer.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
-        match wrote {
-            Ok(true) => {}
-            Ok(false) => return Err(Ok(Ended::Overtaken(place))),
-            Err(error) if yielded(&error) => return Err(Ok(Ended::Yielded(failure::explain(&error)))),
-            Err(error) => {
-                return Err(match failure::fate(&error) {
-                    Fate::Rejected(reason) => Ok(Ended::Rejected(place, reason)),
-                    Fate::Locked => Ok(Ended::Failed(place, Verdict::LockTimeout { waited: shared.options.lock_wait })),
-                    Fate::TakenBack(detail) | Fate::Unknown(detail) => Err(CommitError::Unavailable(detail)),
-                });
+    /// How long rows may still be waited for.
+    fn left(&self) -> Duration {
+        let bound = self.shared.options.lock_wait;
+        self.waiting.map_or(bound, |since| bound.saturating_sub(since.elapsed()))
+    }
+
+    fn waits(&self) -> Waits {
+        if self.waiting.is_some() { Waits::up_to(self.left()) } else { Waits::skipping(self.left()) }
+    }
+
+    /// One transaction. All sets are checked before any is written, so that a requirement on a record of the same commit
+    /// means its state before.
+    async fn transact(&self, connection: &mut Connection) -> Result<(), Ended> {
+        connection.waits_for_rows();
+        let bound = self.left() + self.shared.options.verdict_wait;
+        let written = match timeout(bound, self.write(connection)).await {
+            Ok(written) => written,
+            Err(_) => Err(Ended::Silent(CommitError::Unavailable(self.shared.no_verdict()))),
+        };
+        connection.in_transaction();
+        match written {
+            Ok(()) => {
+                connection.committing();
+                self.end(connection).await
+            }
+            Err(ended @ Ended::Silent(_)) => Err(ended),
+            Err(ended) => {
+                // Nothing has been committed, whatever becomes of this.
+                let rollback = connection.client().batch_execute("ROLLBACK");
+                match timeout(self.shared.options.verdict_wait, rollback).await {
+                    Ok(Ok(())) => Err(ended),
+                    Ok(Err(error)) => Err(Ended::Unavailable(failure::explain(&error))),
+                    Err(_) => Err(Ended::Silent(CommitError::Unavailable(self.shared.no_verdict()))),
+                }
             }
         }
     }
-    Ok(())
+
+    /// COMMIT is where the fate becomes unknown.
+    async fn end(&self, connection: &Connection) -> Result<(), Ended> {
+        let fate = match timeout(self.shared.options.verdict_wait, connection.client().batch_execute("COMMIT")).await {
+            Ok(Ok(())) => match connection.proven() {
+                Ok(()) => return Ok(()),
+                Err(fate) => fate,
+            },
+            Ok(Err(error)) => failure::fate(&error),
+            Err(_) => return Err(Ended::Silent(CommitError::Unknown(self.shared.no_verdict()))),
+        };
+        Err(match fate {
+            Fate::Unknown(detail) => Ended::Unknown(detail),
+            // A rule that is looked at in the end; whose fault it is, is not said.
+            fate => ended(0, fate),
+        })
+    }
+
+    async fn write(&self, connection: &Connection) -> Result<(), Ended> {
+        let begin = begin(self.shared, self.left() + self.shared.options.verdict_wait);
+        connection
+            .client()
+            .batch_execute(&begin)
+            .await
+            .map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
+        let records = self.check(connection).await?;
+        // An insert waits for one of the same name that is under way.
+        let insert_wait = if self.waiting.is_some() { self.left() } else { INSERT_WAIT };
+        let bound = format!("SET LOCAL lock_timeout = {}", insert_wait.as_millis().clamp(1, i32::MAX as u128));
+        let ones: Vec<(usize, One<'_>)> = self.changed().map(|place| (place, One::new(&self.sets[place]))).collect();
+        let calls = ones.iter().map(|(place, one)| {
+            let (sql, parameters) = (&self.shared.calls.write_one, one.write(&records[*place]));
+            async move { (*place, connection.client().query_typed(sql, &parameters).await) }
+        });
+        let (bounded, answers) = join(connection.client().batch_execute(&bound), join_all(calls)).await;
+        bounded.map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
+        for (place, answer) in answers {
+            let wrote = answer.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
+            if !wrote.map_err(|error| ended(place, failure::fate(&error)))? {
+                return Err(Ended::Overtaken(place));
+            }
+        }
+        Ok(())
+    }
+
+    /// The places of the sets in the order of their names.
+    fn changed(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().filter_map(|(_, set, _)| *set)
+    }
+
+    /// Locks and checks everything: the records' numbers, in the order of `sets`; or why not.
+    async fn check(&self, connection: &Connection) -> Result<Vec<Option<i64>>, Ended> {
+        let mut found = Found { records: vec![None; self.sets.len()], failed: None, locked: None };
+        let mut checked = Ok(());
+        if self.waiting.is_some() {
+            for step in &self.order {
+                let (place, answer) = self.step(connection, step, self.waits()).await;
+                checked = found.take(self.sets, step, place, answer);
+                if checked.is_err() || found.failed.is_some() {
+                    break;
+                }
+            }
+        } else {
+            // Sent without waiting for the answers; the server works through them in this order.
+            let waits = self.waits();
+            let answers = join_all(self.order.iter().map(|step| self.step(connection, step, waits))).await;
+            let mut answers = self.order.iter().zip(answers);
+            // The first error is the cause; what came after it only hears that the transaction has failed.
+            checked = answers.try_for_each(|(step, (place, answer))| found.take(self.sets, step, place, answer));
+        }
+        // What is known to fail need not wait for anybody.
+        match (found.failed, found.locked) {
+            (Some((place, verdict)), _) => Err(Ended::Failed(place, Box::new(verdict))),
+            (None, Some(place)) => Err(Ended::Locked(place)),
+            (None, None) => checked.map(|()| found.records),
+        }
+    }
+
+    /// Locks one row: to be written, with its checks; or to stay as it is until this ends.
+    async fn step(
+        &self,
+        connection: &Connection,
+        (key, set, of): &(&RecordKey, Option<usize>, usize),
+        waits: Waits,
+    ) -> (usize, Result<Vec<Row>, Error>) {
+        let (client, calls) = (connection.client(), &self.shared.calls);
+        match set {
+            Some(place) => {
+                let one = One::new(&self.sets[*place]);
+                (*place, client.query_typed(&calls.check_one, &one.check(&waits)).await)
+            }
+            None => {
+                let (space, id) = name(key);
+                let parameters: [Parameter<'_>; 2] = [(&space, Type::TEXT), (&id, Type::TEXT)];
+                let sql = if self.waiting.is_some() { &calls.share } else { &calls.share_now };
+                (*of, client.query_typed(sql, &parameters).await)
+            }
+        }
+    }
+
+    /// Which event of a set breaks a rule: it is tried again, and taken back. None: that is not known.
+    async fn culprit(&self, connection: &mut Connection, index: usize) -> Option<usize> {
+        connection.in_transaction();
+        let begin = begin(self.shared, self.shared.options.verdict_wait);
+        let (one, waits) = (One::new(&self.sets[index]), Waits::skipping(self.shared.options.lock_wait));
+        let client = connection.client();
+        let find = async {
+            client.batch_execute(&begin).await?;
+            client.query_typed(&self.shared.calls.commit_carefully, &one.commit(&waits)).await
+        };
+        // The connection is brought to rest when it is dropped: with a ROLLBACK.
+        let rows = timeout(self.shared.options.verdict_wait, find).await.ok()?.ok()?;
+        match single::answer(&rows, &self.sets[index]).ok()? {
+            Told::Verdict(Verdict::Rejected { event, .. }) => event,
+            _ => None,
+        }
+    }
 }
 
-fn yielded(error: &Error) -> bool {
-    let code = error.code();
-    code == Some(&SqlState::T_R_DEADLOCK_DETECTED) || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+/// What the checks have found so far.
+struct Found {
+    records: Vec<Option<i64>>,
+    /// The first set, by its place, that could not be.
+    failed: Option<(usize, Verdict)>,
+    /// A set whose row was passed over.
+    locked: Option<usize>,
+}
+
+impl Found {
+    fn take(
+        &mut self,
+        sets: &[ChangeSet],
+        (_, set, _): &(&RecordKey, Option<usize>, usize),
+        place: usize,
+        answer: Result<Vec<Row>, Error>,
+    ) -> Result<(), Ended> {
+        let rows = answer.map_err(|error| ended(place, failure::fate(&error)))?;
+        if set.is_none() {
+            return Ok(());
+        }
+        let row = rows.first().ok_or_else(|| Ended::Unavailable("the database gave no answer".to_owned()))?;
+        match told(row, &sets[place]).map_err(|error| Ended::Unavailable(failure::explain(&error)))? {
+            Told::Passed { record } => self.records[place] = record,
+            Told::Verdict(verdict) => {
+                if self.failed.as_ref().is_none_or(|(first, _)| place < *first) {
+                    self.failed = Some((place, verdict));
+                }
+            }
+            Told::Locked => self.locked = self.locked.or(Some(place)),
+        }
+        Ok(())
+    }
+}
+
+/// What an error before COMMIT means.
+fn ended(place: usize, fate: Fate) -> Ended {
+    match fate {
+        Fate::Rejected(reason) => Ended::Rejected(place, reason),
+        Fate::Locked => Ended::Locked(place),
+        Fate::Yielded(reason) => Ended::Yielded(reason),
+        // Nothing was sent to be committed.
+        Fate::TakenBack(detail) | Fate::Unknown(detail) => Ended::Unavailable(detail),
+    }
+}
+
+fn unavailable(why: &str) -> CommitError {
+    CommitError::Unavailable(why.to_owned())
 }

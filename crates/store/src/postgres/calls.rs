@@ -4,7 +4,7 @@ use tokio_postgres::{Error, Row};
 
 use super::rows;
 use super::schema::quoted;
-use crate::{ChangeSet, Requirement, Verdict};
+use crate::{ChangeSet, Verdict};
 
 /// The SQL of each call.
 #[derive(Debug)]
@@ -12,7 +12,9 @@ pub(super) struct Calls {
     pub(super) check_one: String,
     pub(super) write_one: String,
     pub(super) commit_one: String,
-    pub(super) find_culprit: String,
+    pub(super) commit_carefully: String,
+    pub(super) share: String,
+    pub(super) share_now: String,
     pub(super) commit_many: String,
     pub(super) confirm: String,
     pub(super) read: String,
@@ -41,31 +43,30 @@ impl Calls {
             let numbers: Vec<String> = (1..=parameters).map(|n| format!("${n}")).collect();
             format!("SELECT * FROM {s}.{function}({})", numbers.join(", "))
         };
+        let primary = primary(&s);
+        let share = format!("SELECT 1 FROM {s}.records r WHERE r.space = $1 AND r.id = $2");
         Self {
-            check_one: call("check_one", 10),
+            check_one: call("check_one", 11),
             write_one: call("write_one", 15),
-            commit_one: call("commit_one", 19),
-            find_culprit: call("find_culprit", 15).replace(
-                "$1,",
-                &format!("coalesce($1, (SELECT r.record FROM {s}.records r WHERE r.space = $2 AND r.id = $3)),"),
-            ),
-            commit_many: call("commit_many", 23),
+            commit_one: call("commit_one", 20),
+            commit_carefully: call("commit_carefully", 20),
+            share: format!("{share} FOR SHARE"),
+            share_now: format!("{share} FOR SHARE NOWAIT"),
+            commit_many: call("commit_many", 24),
             confirm: call("confirm", 4),
             read: format!(
-                "SELECT {}, {s}.life() AS life FROM {s}.records r WHERE r.space = $1 AND r.id = $2",
+                "SELECT now.life, {} FROM (SELECT {s}.life()) now (life)
+                 LEFT JOIN {s}.records r ON r.space = $1 AND r.id = $2",
                 rows::RECORD
             ),
-            committed: format!(
-                "SELECT e.commit_id = $4 FROM {s}.records r JOIN {s}.events e ON e.record = r.record
-                 WHERE r.space = $1 AND r.id = $2 AND e.version = $3"
-            ),
+            committed: call("committed", 4),
             // The running sum of sizes ends the page; one row is always given.
             events: format!(
                 "SELECT version, commit_id, body FROM (
                      SELECT e.version, e.commit_id, e.body,
                          sum(octet_length(e.body)) OVER (ORDER BY e.version) - octet_length(e.body) AS before,
                          sum(octet_length(e.body)) OVER (ORDER BY e.version) AS upto
-                     FROM (SELECT * FROM {s}.events e WHERE e.version > $3
+                     FROM (SELECT * FROM {s}.events e WHERE {primary} AND e.version > $3
                          AND e.record = (SELECT r.record FROM {s}.records r WHERE r.space = $1 AND r.id = $2)
                          ORDER BY e.version LIMIT $4) e
                  ) page WHERE upto <= $5 OR before = 0 ORDER BY version"
@@ -76,19 +77,27 @@ impl Calls {
                      FOR UPDATE SKIP LOCKED) RETURNING 1)
                  SELECT count(*) FROM gone"
             ),
-            // A standby, or a server that has become one, says so here.
-            ping: format!("SELECT {s}.life(), current_setting('transaction_read_only')::boolean"),
+            ping: format!(
+                "SELECT {s}.life(), current_setting('transaction_read_only')::boolean, current_setting('fsync')::boolean"
+            ),
             lists: Lists::new(&s),
         }
     }
 }
 
+/// True on the primary; on a standby, or a server that has become one, an error, whether there are rows or not. Asked
+/// once a query.
+fn primary(s: &str) -> String {
+    format!("(SELECT {s}.life()) IS NOT NULL")
+}
+
 impl Lists {
     fn new(s: &str) -> Self {
+        let primary = primary(s);
         let list = |condition: &str, order: &str| {
             format!(
                 "SELECT r.record, r.id, r.primary_facet, r.secondary_facet FROM {s}.records r
-                 WHERE r.space = $1 AND {condition} ORDER BY {order} LIMIT $3"
+                 WHERE {primary} AND r.space = $1 AND {condition} ORDER BY {order} LIMIT $3"
             )
         };
         Self {
@@ -97,7 +106,7 @@ impl Lists {
             newest_by_primary: list("r.record < $2 AND r.primary_facet = $4", "r.record DESC"),
             newest_by_secondary: list("r.record < $2 AND r.secondary_facet = $4", "r.record DESC"),
             bodies: format!(
-                "SELECT {}, {s}.life() AS life FROM (
+                "SELECT r.record, (SELECT {s}.life()) AS life, {} FROM (
                      SELECT r.*, wanted.place, sum(octet_length(r.body)) OVER (ORDER BY wanted.place)
                          - octet_length(r.body) AS before
                      FROM unnest($1) WITH ORDINALITY wanted (record, place)
@@ -121,12 +130,15 @@ pub(super) enum Told {
     Locked,
 }
 
-/// Reads the answer of `check_one` or `commit_one`.
+/// Reads the answer of `check_one`, `commit_one` or `commit_carefully`.
 pub(super) fn told(row: &Row, set: &ChangeSet) -> Result<Told, Error> {
     const PASSED: i32 = 0;
     const LOST: i32 = 1;
     const TAKEN: i32 = 2;
     const UNMET: i32 = 3;
+    const REJECTED: i32 = 5;
+    // Places count from 1.
+    let place = || Ok::<_, Error>(usize::try_from(row.try_get::<_, i32>("place")?).ok().and_then(|n| n.checked_sub(1)));
     Ok(match row.try_get("verdict")? {
         PASSED => Told::Passed { record: row.try_get("record")? },
         LOST => {
@@ -135,16 +147,13 @@ pub(super) fn told(row: &Row, set: &ChangeSet) -> Result<Told, Error> {
             Told::Verdict(Verdict::Lost(current))
         }
         TAKEN => Told::Verdict(Verdict::KeysTaken(rows::taken_keys(row)?)),
-        UNMET => {
-            let place = usize::try_from(row.try_get::<_, i32>("place")?).unwrap_or(0).saturating_sub(1);
-            let requirement: Option<&Requirement> = set.requires.get(place);
-            match requirement {
-                Some(requirement) => {
-                    Told::Verdict(Verdict::Unmet { requirement: requirement.clone(), actual: row.try_get("actual")? })
-                }
-                None => Told::Locked,
+        UNMET => match place()?.and_then(|place| set.requires.get(place)) {
+            Some(requirement) => {
+                Told::Verdict(Verdict::Unmet { requirement: requirement.clone(), actual: row.try_get("actual")? })
             }
-        }
+            None => Told::Locked,
+        },
+        REJECTED => Told::Verdict(Verdict::Rejected { event: place()?, reason: row.try_get("reason")? }),
         _ => Told::Locked,
     })
 }

@@ -92,7 +92,8 @@ async fn candidates(shared: &Shared, query: &ListQuery, after: &Place) -> Result
     run(shared, sql, &parameters).await
 }
 
-/// Reads the records that were found. Large bodies end the page early; a record is never gone.
+/// Reads the records that were found. Large bodies end the page early. A record that has moved out of the filter since
+/// it was found is left out, and so is one that is gone.
 async fn bodies(
     shared: &Shared,
     query: &ListQuery,
@@ -100,20 +101,46 @@ async fn bodies(
     found: Vec<Found>,
     next: Option<Place>,
 ) -> Result<Page, ReadError> {
+    let nothing = |next: Option<Place>| Ok(Page { records: Vec::new(), next: next.map(|place| place.cursor()) });
     if found.is_empty() {
-        return Ok(Page { records: Vec::new(), next: next.map(|place| place.cursor()) });
+        return nothing(next);
     }
     let numbers: Vec<i64> = found.iter().map(|found| found.record).collect();
     let bytes = PAGE_BYTES_MAX as i64;
     let parameters: [Parameter<'_>; 2] = [(&numbers, Type::INT8_ARRAY), (&bytes, Type::INT8)];
     let rows = run(shared, &shared.calls.lists.bodies, &parameters).await?;
-    let cut = rows.len() < found.len();
-    let next = match found.get(rows.len().wrapping_sub(1)) {
-        Some(last) if cut => Some(last.place(order)),
-        _ => next,
-    };
-    let record = |(row, found): (&Row, &Found)| rows::record(row, RecordKey::new(&query.space, &found.id));
-    let records = rows.iter().zip(&found).map(record).collect::<Result<_, _>>();
-    let records = records.map_err(|error| failure::read_error(&error))?;
+    if rows.is_empty() {
+        return nothing(next);
+    }
+    page_of(query, order, &found, next, &rows).map_err(|error| failure::read_error(&error))
+}
+
+fn page_of(
+    query: &ListQuery,
+    order: &Place,
+    found: &[Found],
+    mut next: Option<Place>,
+    rows: &[Row],
+) -> Result<Page, tokio_postgres::Error> {
+    let mut rows = rows.iter().peekable();
+    let mut records = Vec::new();
+    let mut last = None;
+    for one in found {
+        let Some(row) = rows.peek() else {
+            // Here the page was full, unless nothing but records that are gone come after.
+            next = last;
+            break;
+        };
+        last = Some(one.place(order));
+        if row.try_get::<_, i64>("record")? != one.record {
+            continue;
+        }
+        let record = rows::record(row, RecordKey::new(&query.space, &one.id))?;
+        rows.next();
+        let matches = |wanted: &Option<String>, facet: &String| wanted.as_ref().is_none_or(|wanted| wanted == facet);
+        if matches(&query.primary, &record.facets.primary) && matches(&query.secondary, &record.facets.secondary) {
+            records.push(record);
+        }
+    }
     Ok(Page { records, next: next.map(|place| place.cursor()) })
 }

@@ -12,11 +12,14 @@
 
 mod all;
 mod calls;
-mod connection;
+mod check;
+mod connect;
 mod failure;
 mod lane;
+mod lanes;
 mod list;
 mod options;
+mod pool;
 mod queries;
 mod row_lock;
 mod rows;

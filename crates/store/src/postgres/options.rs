@@ -1,12 +1,14 @@
 //! Where the database is, and how much this node may ask of it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::SslMode;
 
+use super::{connect, failure};
 use crate::OpenError;
 
 /// Settings of a [`super::PostgresStore`].
@@ -26,6 +28,8 @@ pub struct PostgresOptions {
     pub verdict_wait: Duration,
     /// How long a commit waits for a row that another session has locked.
     pub lock_wait: Duration,
+    /// How long whoever holds a row may be silent before the server takes it back.
+    pub row_lock_silence: Duration,
     /// Batches of change sets that may be under way at once; each takes a connection while it is.
     pub lanes: usize,
 }
@@ -56,14 +60,26 @@ const VERDICT_WAIT: Duration = Duration::from_secs(10);
 /// As long as a row lock is waited for by default.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
+/// A decision takes milliseconds: a holder that is silent for so long is gone, or stopped.
+const ROW_LOCK_SILENCE: Duration = Duration::from_secs(10);
+
 /// Two keep one core of the database busy while the other syncs; more make the batches smaller.
 const LANES: usize = 2;
 
-/// A host that does not answer is given up on after this, and the next one is tried.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// A peer that has vanished is noticed after this, with data under way or without.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+type Set = fn(&mut Config);
+
+/// What makes it so, unless the URL says otherwise.
+const KEEPALIVES: [(&str, Set); 4] = [
+    ("keepalives_idle", |config| drop_it(config.keepalives_idle(SILENCE_MAX / 3))),
+    ("keepalives_interval", |config| drop_it(config.keepalives_interval(SILENCE_MAX / 3))),
+    ("keepalives_retries", |config| drop_it(config.keepalives_retries(2))),
+    ("tcp_user_timeout", |config| drop_it(config.tcp_user_timeout(SILENCE_MAX))),
+];
+
+fn drop_it(_: &mut Config) {}
 
 impl PostgresOptions {
     /// Reads a `postgres://` URL. Beyond libpq's parameters it takes `schema` and `connections`, and `sslmode` with
@@ -72,6 +88,7 @@ impl PostgresOptions {
     /// # Errors
     /// What is wrong with the URL, without its password.
     pub fn from_url(url: &str) -> Result<Self, OpenError> {
+        check_credentials(url)?;
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut own = Own { verify: Verify::Nothing, root: None, schema: SCHEMA.to_owned(), connections: CONNECTIONS };
         let mut rest = Vec::new();
@@ -83,19 +100,24 @@ impl PostgresOptions {
                 Taken::As(parameter) => rest.push(parameter.to_owned()),
             }
         }
+        let names: HashSet<&str> = query.split('&').filter_map(|parameter| parameter.split('=').next()).collect();
         let rest = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        let mut config = Config::from_str(&rest).map_err(|error| bad_url(&error.to_string()))?;
-        if config.get_hosts().is_empty() {
+        let mut config = Config::from_str(&rest).map_err(|error| bad_url(&failure::explain(&error)))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(bad_url("it names no host"));
         }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
+        if own.root.is_some() && own.verify == Verify::Nothing && config.get_ssl_mode() == SslMode::Require {
+            // As libpq does: whoever names authorities wants them asked.
+            own.verify = Verify::Authority;
         }
         if config.get_application_name().is_none() {
             config.application_name("lockkeeper");
         }
-        config.keepalives_idle(SILENCE_MAX / 3).keepalives_interval(SILENCE_MAX / 3).keepalives_retries(2);
-        config.tcp_user_timeout(SILENCE_MAX);
+        for (name, set) in KEEPALIVES {
+            if !names.contains(name) {
+                set(&mut config);
+            }
+        }
         Ok(Self {
             config,
             verify: own.verify,
@@ -105,32 +127,17 @@ impl PostgresOptions {
             connection_wait: CONNECTION_WAIT,
             verdict_wait: VERDICT_WAIT,
             lock_wait: LOCK_WAIT,
+            row_lock_silence: ROW_LOCK_SILENCE,
             lanes: LANES,
         })
     }
 
     /// `postgres://host:port/database`, for people: no user, no password.
     pub(super) fn describe(&self) -> String {
-        let port = |place: usize| {
-            let ports = self.config.get_ports();
-            ports.get(place).or_else(|| ports.last()).copied().unwrap_or(5432)
-        };
-        let hosts: Vec<String> = self
-            .config
-            .get_hosts()
-            .iter()
-            .enumerate()
-            .map(|(place, host)| match host {
-                Host::Tcp(name) => format!("{name}:{}", port(place)),
-                Host::Unix(path) => format!("{}:{}", path.display(), port(place)),
-            })
-            .collect();
+        let count = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
+        let hosts: Vec<String> = (0..count).map(|place| connect::name(&self.config, place)).collect();
         let schema = if self.schema == SCHEMA { String::new() } else { format!("?schema={}", self.schema) };
         format!("postgres://{}/{}{schema}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
-    }
-
-    pub(super) fn wants_tls(&self) -> bool {
-        self.config.get_ssl_mode() != SslMode::Disable
     }
 }
 
@@ -154,8 +161,9 @@ impl Own {
         match (name, value) {
             ("sslmode", "verify-ca") => self.verify = Verify::Authority,
             ("sslmode", "verify-full") => self.verify = Verify::Name,
+            ("sslrootcert", "system") => return Ok(Taken::Yes),
             ("sslrootcert", path) => {
-                self.root = Some(PathBuf::from(path));
+                self.root = Some(PathBuf::from(decoded(path)?));
                 return Ok(Taken::Yes);
             }
             ("schema", name) => {
@@ -170,6 +178,34 @@ impl Own {
         }
         Ok(Taken::As("sslmode=require"))
     }
+}
+
+/// Refuses a password whose characters would be read as the URL's own: what comes after them would be told to a server,
+/// or in a message.
+fn check_credentials(url: &str) -> Result<(), OpenError> {
+    let address = url.split_once("://").map_or(url, |(_, address)| address);
+    let (before, after) = address.split_once('?').unwrap_or((address, ""));
+    if before.matches('@').count() > 1 || (!before.contains('@') && after.contains('@')) {
+        return Err(bad_url("in the user's name and the password, `@` is written %40, `?` %3F, `%` %25"));
+    }
+    Ok(())
+}
+
+/// A value with its `%` codes read.
+fn decoded(value: &str) -> Result<String, OpenError> {
+    let bad = || bad_url(&format!("{value:?} has a `%` that is not followed by two hexadecimal digits"));
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let code = digit().zip(digit()).and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
+        bytes.push(code.ok_or_else(bad)?);
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 fn schema_name(name: &str) -> Result<String, OpenError> {

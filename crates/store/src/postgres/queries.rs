@@ -1,11 +1,14 @@
 //! What is read of one record.
 
+use std::time::Instant;
+
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::failure::{self, Fate};
+use super::failure;
+use super::pool::Share;
 use super::rows;
 use super::store::Shared;
 use super::values::{Parameter, name};
@@ -15,24 +18,23 @@ use crate::{Confirmation, Event, ReadError, Record, RecordKey, Timestamp};
 /// Runs a query on a connection of the pool. A connection that turns out to be broken is replaced once: the server may
 /// have been restarted since it was used.
 pub(super) async fn run(shared: &Shared, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, ReadError> {
+    let until = Instant::now() + shared.options.connection_wait + shared.options.verdict_wait;
     let mut again = true;
     loop {
-        let connection = shared.connections.get().await.map_err(ReadError::Unavailable)?;
-        let query = connection.client().query_typed(sql, parameters);
-        let Ok(answer) = timeout(shared.options.verdict_wait, query).await else {
+        let connection = shared.connections.get(Share::Others).await.map_err(ReadError::Unavailable)?;
+        let left = until.saturating_duration_since(Instant::now()).min(shared.options.verdict_wait);
+        let Ok(answer) = timeout(left, connection.call(sql, parameters)).await else {
+            connection.give_up_reading();
             return Err(ReadError::Unavailable(shared.no_verdict()));
         };
-        let broken = match &answer {
-            Err(error) => matches!(failure::fate(error), Fate::Unknown(_)),
-            Ok(_) => false,
-        };
-        if !broken {
-            connection.done();
-        } else if again {
-            again = false;
-            continue;
+        match answer {
+            Ok(rows) => {
+                connection.done();
+                return Ok(rows);
+            }
+            Err(error) if again && failure::breaks(&error) => again = false,
+            Err(error) => return Err(failure::read_error(&error)),
         }
-        return answer.map_err(|error| failure::read_error(&error));
     }
 }
 
@@ -40,7 +42,9 @@ pub(super) async fn run(shared: &Shared, sql: &str, parameters: &[Parameter<'_>]
 pub(super) async fn read(shared: &Shared, key: &RecordKey) -> Result<Option<Record>, ReadError> {
     let (space, id) = name(key);
     let found = run(shared, &shared.calls.read, &[(&space, Type::TEXT), (&id, Type::TEXT)]).await?;
-    let record = found.first().map(|row| rows::record(row, key.clone())).transpose();
+    let Some(row) = found.first() else { return Err(no_answer()) };
+    let exists = row.try_get::<_, Option<i64>>("version").map_err(|error| failure::read_error(&error))?.is_some();
+    let record = exists.then(|| rows::record(row, key.clone())).transpose();
     record.map_err(|error| failure::read_error(&error))
 }
 
@@ -57,7 +61,7 @@ pub(super) async fn confirm(
     let parameters: [Parameter<'_>; 4] =
         [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
     let found = run(shared, &shared.calls.confirm, &parameters).await?;
-    let row = found.first().ok_or_else(|| ReadError::Unavailable("the database gave no answer".to_owned()))?;
+    let row = found.first().ok_or_else(no_answer)?;
     confirmation(row).map_err(|error| failure::read_error(&error))
 }
 
@@ -76,7 +80,7 @@ pub(super) async fn ask_confirm(
         [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
     let found = client.query_typed(&shared.calls.confirm, &parameters).await;
     let found = found.map_err(|error| failure::read_error(&error))?;
-    let row = found.first().ok_or_else(|| ReadError::Unavailable("the database gave no answer".to_owned()))?;
+    let row = found.first().ok_or_else(no_answer)?;
     confirmation(row).map_err(|error| failure::read_error(&error))
 }
 
@@ -97,8 +101,12 @@ pub(super) async fn committed(
     let parameters: [Parameter<'_>; 4] =
         [(&space, Type::TEXT), (&id, Type::TEXT), (&version, Type::INT8), (&commit_id, Type::UUID)];
     let found = run(shared, &shared.calls.committed, &parameters).await?;
-    let same = found.first().map(|row| row.try_get(0)).transpose();
-    same.map(|same| same.unwrap_or(false)).map_err(|error| failure::read_error(&error))
+    let row = found.first().ok_or_else(no_answer)?;
+    row.try_get("committed").map_err(|error| failure::read_error(&error))
+}
+
+fn no_answer() -> ReadError {
+    ReadError::Unavailable("the database gave no answer".to_owned())
 }
 
 /// Events above `after`.

@@ -7,33 +7,26 @@ use async_trait::async_trait;
 use futures_util::future::join;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::calls::{Told, told};
-use super::connection::Connection;
+use super::calls::Told;
 use super::failure::{self, Fate};
+use super::pool::{Connection, Share};
 use super::store::Shared;
-use super::values::{One, name};
+use super::values::{One, Parameter, Waits, name};
 use super::{queries, rows, single};
 use crate::{
     ChangeSet, CommitError, LockError, Locked, OnLocked, ReadError, RecordKey, RowLock, StoredKey, Timestamp, Verdict,
     verify,
 };
 
-/// A decision takes milliseconds. A holder that is silent for so long is gone, or stopped: the server ends its session,
-/// so that the row does not wait for it.
-const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'";
-
-/// How long giving a lock back may take before the connection is thrown away, which gives it back too.
-const ROLLBACK_WAIT: Duration = Duration::from_secs(5);
-
 /// An open transaction that has one row locked.
-struct Held {
+pub(super) struct Held {
     shared: Arc<Shared>,
-    key: RecordKey,
-    /// None: given back.
-    connection: Option<Connection>,
-    _permit: OwnedSemaphorePermit,
+    connection: Connection,
+    /// The row, as it was when the lock was got.
+    record: RecordKey,
 }
 
 /// Locks a row and reads it, in one round trip if nobody has it.
@@ -45,95 +38,107 @@ pub(super) async fn lock(
     on_locked: OnLocked,
 ) -> Result<Locked, LockError> {
     let begun = Instant::now();
-    let bound = match on_locked {
-        OnLocked::Wait(bound) => bound,
-        OnLocked::GiveUp => shared.options.connection_wait,
-    };
-    let too_many = || LockError::Unavailable("all connections for row locks are in use".to_owned());
-    let permit = match timeout(bound, shared.row_waits.clone().acquire_owned()).await {
-        Ok(permit) => permit.map_err(|_closed| LockError::Unavailable("the store is closed".to_owned()))?,
-        Err(_) if on_locked == OnLocked::GiveUp => return Err(too_many()),
-        Err(_) => return Err(LockError::Locked { waited: begun.elapsed() }),
-    };
-    let connection = shared.connections.get().await.map_err(LockError::Unavailable)?;
-    let held = Held { shared: shared.clone(), key: key.clone(), connection: Some(connection), _permit: permit };
-    let lock_ms = match on_locked {
-        OnLocked::Wait(bound) => {
-            let left = bound.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
-            i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
+    let (held, row) = Held::take(shared, key, keys, now, on_locked, begun).await?;
+    let locked = held.read(&row, begun);
+    locked.map_err(|error| LockError::Unavailable(failure::explain(&error)))?
+}
+
+/// Commits a set when its row is given back by whoever has it; at most so long after `begun`.
+pub(super) async fn commit_waiting(
+    shared: &Arc<Shared>,
+    set: &ChangeSet,
+    begun: Instant,
+) -> Result<Verdict, CommitError> {
+    let left = shared.options.lock_wait.saturating_sub(begun.elapsed());
+    let held = Held::take(shared, &set.key, &[], set.at, OnLocked::Wait(left), begun).await;
+    let verdict = match held {
+        Ok((held, _row)) => {
+            // A record that is not there yet may be about to be made by another.
+            let left = shared.options.lock_wait.saturating_sub(begun.elapsed());
+            held.commit_within(set, left).await?
         }
-        OnLocked::GiveUp => 0,
+        Err(LockError::Locked { .. }) => Told::Locked,
+        Err(LockError::Unavailable(detail)) => return Err(CommitError::Unavailable(detail)),
     };
-    held.take(key, keys, now, lock_ms, begun).await
+    Ok(verdict_of(verdict, begun.elapsed()))
+}
+
+/// A place among those who may hold a row, or wait for one: a share of the pool only, so that they keep nobody else from
+/// a connection.
+pub(super) async fn place(shared: &Shared, bound: Duration) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
+    match timeout(bound, shared.row_waits.clone().acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(Some(permit)),
+        Ok(Err(_)) => Err("the store is closed"),
+        Err(_) => Ok(None),
+    }
 }
 
 impl Held {
+    /// Gets the lock, or says why not; then nothing is held.
     async fn take(
-        mut self,
+        shared: &Arc<Shared>,
         key: &RecordKey,
         keys: &[String],
         now: Timestamp,
-        lock_ms: i32,
+        on_locked: OnLocked,
         begun: Instant,
-    ) -> Result<Locked, LockError> {
+    ) -> Result<(Self, Row), LockError> {
         let unavailable = |detail: String| LockError::Unavailable(detail);
-        let Some(connection) = &self.connection else { return Err(unavailable("it was given back".to_owned())) };
-        let (space, id) = name(key);
-        let (none, at, empty): (Option<i64>, i64, [&str; 0]) = (None, now.timestamp_millis(), []);
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let no_versions: [i64; 0] = [];
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
-            (&space, Type::TEXT),
-            (&id, Type::TEXT),
-            (&none, Type::INT8),
-            (&none, Type::INT8),
-            (&at, Type::INT8),
-            (&keys, Type::TEXT_ARRAY),
-            (&&empty[..], Type::TEXT_ARRAY),
-            (&&empty[..], Type::TEXT_ARRAY),
-            (&&no_versions[..], Type::INT8_ARRAY),
-            (&lock_ms, Type::INT4),
-        ];
-        let client = connection.client();
+        let bound = match on_locked {
+            OnLocked::Wait(bound) => bound,
+            OnLocked::GiveUp => shared.options.connection_wait,
+        };
+        let until = Instant::now() + bound.min(A_LONG_TIME);
+        let permit = match place(shared, bound).await {
+            Ok(Some(permit)) => permit,
+            Ok(None) if on_locked == OnLocked::GiveUp => {
+                return Err(unavailable("all connections for row locks are in use".to_owned()));
+            }
+            Ok(None) => return Err(LockError::Locked { waited: begun.elapsed() }),
+            Err(closed) => return Err(unavailable(closed.to_owned())),
+        };
+        let mut connection = shared.connections.get(Share::Others).await.map_err(LockError::Unavailable)?;
+        connection.hold(permit);
+        connection.waits_for_rows();
+        let (left, waits) = match on_locked {
+            OnLocked::Wait(_) => {
+                let left = until.saturating_duration_since(Instant::now());
+                (left, Waits::up_to(left))
+            }
+            OnLocked::GiveUp => (Duration::ZERO, Waits::skipping(shared.options.lock_wait)),
+        };
+        let begin = begin(shared, left + shared.options.verdict_wait);
         // Both are sent before either is answered.
-        let call = join(client.batch_execute(BEGIN), client.query_typed(&self.shared.calls.check_one, &parameters));
-        let bound = Duration::from_millis(u64::try_from(lock_ms).unwrap_or(0)) + self.shared.options.verdict_wait;
-        let answer = match timeout(bound, call).await {
+        let call = join(connection.client().batch_execute(&begin), check(&connection, shared, key, keys, now, &waits));
+        let answer = match timeout(left + shared.options.verdict_wait, call).await {
             Ok((Ok(()), Ok(rows))) => rows,
             Ok((Err(error), _) | (_, Err(error))) => {
+                connection.in_transaction();
                 return Err(match failure::fate(&error) {
                     Fate::Locked => LockError::Locked { waited: begun.elapsed() },
-                    fate => {
-                        if matches!(fate, Fate::Unknown(_)) {
-                            self.connection = None;
-                        }
-                        unavailable(failure::explain(&error))
-                    }
+                    _ => unavailable(failure::explain(&error)),
                 });
             }
             Err(_) => {
-                // The server may still be waiting for the row: only the end of the session ends that.
-                self.connection = None;
-                return Err(unavailable(self.shared.no_verdict()));
+                connection.give_up_reading();
+                return Err(unavailable(shared.no_verdict()));
             }
         };
-        let row = answer.first().ok_or_else(|| unavailable("the database gave no answer".to_owned()))?;
-        self.read(row, key, begun).map_err(|error| unavailable(failure::explain(&error)))?
+        connection.in_transaction();
+        let Some(row) = answer.into_iter().next() else {
+            return Err(unavailable("the database gave no answer".to_owned()));
+        };
+        Ok((Self { shared: shared.clone(), connection, record: key.clone() }, row))
     }
 
-    fn read(
-        self,
-        row: &tokio_postgres::Row,
-        key: &RecordKey,
-        begun: Instant,
-    ) -> Result<Result<Locked, LockError>, tokio_postgres::Error> {
+    fn read(self, row: &Row, begun: Instant) -> Result<Result<Locked, LockError>, tokio_postgres::Error> {
         const LOCKED: i32 = 4;
         if row.try_get::<_, i32>("verdict")? == LOCKED {
             return Ok(Err(LockError::Locked { waited: Duration::ZERO }));
         }
         let exists = row.try_get::<_, Option<i64>>("version")?.is_some();
         Ok(Ok(Locked {
-            record: exists.then(|| rows::record(row, key.clone())).transpose()?,
+            record: exists.then(|| rows::record(row, self.record.clone())).transpose()?,
             keys: rows::taken_keys(row)?,
             contended: row.try_get("contended")?,
             waited: begun.elapsed(),
@@ -141,76 +146,115 @@ impl Held {
             hold: Box::new(self),
         }))
     }
+
+    /// Commits under the lock, and gives it back.
+    async fn commit_within(self, set: &ChangeSet, lock_wait: Duration) -> Result<Told, CommitError> {
+        let Self { shared, mut connection, .. } = self;
+        if connection.is_over() {
+            // A holder that was silent for too long, most likely. Nothing was sent.
+            return Err(CommitError::Unavailable("the session that held the row has ended".to_owned()));
+        }
+        let waits = Waits::up_to(lock_wait);
+        let one = One::new(set);
+        let parameters = one.commit(&waits);
+        // Whoever leaves from here on may leave a commit behind.
+        connection.committing();
+        let client = connection.client();
+        // Without an effect if the call has failed: COMMIT then takes everything back.
+        let both = join(client.query_typed(&shared.calls.commit_one, &parameters), client.batch_execute("COMMIT"));
+        let Ok((call, ended)) = timeout(lock_wait + shared.options.verdict_wait, both).await else {
+            connection.give_up();
+            return Err(CommitError::Unknown(shared.no_verdict()));
+        };
+        let told = match (call, ended) {
+            (Ok(rows), Ok(())) => match connection.proven() {
+                Ok(()) => single::answer(&rows, set),
+                Err(fate) => Err(fate.into()),
+            },
+            (Ok(_), Err(error)) => {
+                single::taken_back(&connection, &shared.calls, set, waits, failure::fate(&error)).await
+            }
+            (Err(error), _) => {
+                single::taken_back(&connection, &shared.calls, set, waits, failure::fate_within(&error)).await
+            }
+        };
+        if !matches!(told, Err(CommitError::Unknown(_))) {
+            connection.done();
+        }
+        told
+    }
+}
+
+/// Far above every bound that is asked for.
+const A_LONG_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Begins a transaction that locks rows. A decision takes milliseconds: a holder that is silent for longer is gone, or
+/// stopped, and the server ends its session, so that nobody waits for it. What the role's defaults bound is bounded here.
+pub(super) fn begin(shared: &Shared, bound: Duration) -> String {
+    // Of these 0 would be none, and more than 31 bits an error.
+    let ms = |bound: Duration| bound.as_millis().clamp(1, i32::MAX as u128);
+    let (silence, bound) = (ms(shared.options.row_lock_silence), ms(bound));
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;
+         SET LOCAL idle_in_transaction_session_timeout = {silence}; SET LOCAL statement_timeout = {bound}"
+    )
+}
+
+/// Locks the row, whatever its version, and finds the keys.
+async fn check(
+    connection: &Connection,
+    shared: &Shared,
+    key: &RecordKey,
+    keys: &[String],
+    now: Timestamp,
+    waits: &Waits,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let (space, id) = name(key);
+    let (none, at): (Option<i64>, i64) = (None, now.timestamp_millis());
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let (no_names, no_versions): ([&str; 0], [i64; 0]) = ([], []);
+    let (no_names, no_versions) = (&no_names[..], &no_versions[..]);
+    let mut parameters: Vec<Parameter<'_>> = vec![
+        (&space, Type::TEXT),
+        (&id, Type::TEXT),
+        (&none, Type::INT8),
+        (&none, Type::INT8),
+        (&at, Type::INT8),
+        (&keys, Type::TEXT_ARRAY),
+        (&no_names, Type::TEXT_ARRAY),
+        (&no_names, Type::TEXT_ARRAY),
+        (&no_versions, Type::INT8_ARRAY),
+    ];
+    parameters.extend(waits.parameters());
+    connection.client().query_typed(&shared.calls.check_one, &parameters).await
 }
 
 #[async_trait]
 impl RowLock for Held {
     async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError> {
-        let gone = || ReadError::Unavailable("the row lock was given back".to_owned());
-        // Put back once the answer was heard: a connection whose answer nobody heard is thrown away.
-        let connection = self.connection.take().ok_or_else(gone)?;
-        let query = queries::ask_confirm(&self.shared, connection.client(), &self.key, keys, now);
-        let confirmed = match timeout(self.shared.options.verdict_wait, query).await {
-            Ok(confirmed) => confirmed?,
-            Err(_) => return Err(ReadError::Unavailable(self.shared.no_verdict())),
-        };
-        self.connection = Some(connection);
-        Ok(confirmed.keys)
+        let bound = self.shared.options.verdict_wait;
+        let question = queries::ask_confirm(&self.shared, self.connection.client(), &self.record, keys, now);
+        // Whatever is left of it when this ends early is brought to rest with the transaction.
+        match timeout(bound, question).await {
+            Ok(confirmed) => confirmed.map(|confirmed| confirmed.keys),
+            Err(_) => Err(ReadError::Unavailable(self.shared.no_verdict())),
+        }
     }
 
-    async fn commit(mut self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
+    async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());
         }
-        // From here on the connection is thrown away if this future is dropped: the commit may be under way.
-        let Some(connection) = self.connection.take() else {
-            return Err(CommitError::Unavailable("the row lock was given back".to_owned()));
-        };
-        let shared = self.shared.clone();
-        let client = connection.client();
-        let one = One::new(&set);
-        let lock_ms = i32::try_from(shared.options.lock_wait.as_millis()).unwrap_or(i32::MAX);
-        let parameters = one.commit(&lock_ms);
-        // Without an effect if the call has failed: COMMIT then takes everything back.
-        let both = join(client.query_typed(&shared.calls.commit_one, &parameters), client.batch_execute("COMMIT"));
-        let Ok((call, ended)) = timeout(shared.options.verdict_wait, both).await else {
-            return Err(CommitError::Unknown(shared.no_verdict()));
-        };
-        let rows = match call {
-            Ok(rows) => rows,
-            Err(error) => {
-                let told = single::failed(client, &shared.calls, &set, failure::fate(&error)).await?;
-                if ended.is_ok() {
-                    connection.done();
-                }
-                return Ok(verdict(told, Duration::ZERO));
-            }
-        };
-        ended.map_err(|error| failure::commit_error(&error))?;
-        let row = rows.first().ok_or_else(|| CommitError::Unknown("the database gave no answer".to_owned()))?;
-        let told = told(row, &set).map_err(|error| CommitError::Unknown(failure::explain(&error)))?;
-        connection.done();
-        Ok(verdict(told, Duration::ZERO))
+        let lock_wait = self.shared.options.lock_wait;
+        let begun = Instant::now();
+        self.commit_within(&set, lock_wait).await.map(|told| verdict_of(told, begun.elapsed()))
     }
 }
 
-fn verdict(told: Told, waited: Duration) -> Verdict {
+fn verdict_of(told: Told, waited: Duration) -> Verdict {
     match told {
         Told::Passed { .. } => Verdict::Committed,
         Told::Verdict(verdict) => verdict,
         Told::Locked => Verdict::LockTimeout { waited },
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else { return };
-        // Without a runtime nobody could wait for the answer: the connection is closed, which gives the row back too.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            if let Ok(Ok(())) = timeout(ROLLBACK_WAIT, connection.client().batch_execute("ROLLBACK")).await {
-                connection.done();
-            }
-        });
     }
 }

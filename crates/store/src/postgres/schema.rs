@@ -3,67 +3,110 @@
 //! Each runs in one transaction with its number, under an advisory lock: of several nodes that start at once, one runs
 //! it and the others find it done. They only add, so that nodes of the release before go on beside those of this one.
 
-use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error};
 
 use super::failure;
 use super::options::PostgresOptions;
+use super::pool::Connection;
 use crate::OpenError;
 
 /// Migration n is entry n - 1. What is released is never edited: add another.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The newest schema known here.
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
+/// Whatever the role's defaults are: a migration takes its time, and must see what the one before it has left.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;
+    SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+
 /// "LkKp", and the schema's name: whoever migrates the same schema waits.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(1282100080, hashtext($1))";
+const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1282100080, pg_catalog.hashtext($1))";
+
+/// What the role must be allowed to do, table by table.
+const RIGHTS: &[(&str, &[&str])] = &[
+    ("records", &["SELECT", "INSERT", "UPDATE"]),
+    ("events", &["SELECT", "INSERT"]),
+    ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("lives", &["SELECT", "INSERT"]),
+];
 
 /// Brings the schema to the newest version, whatever other nodes do at the same time.
-pub(super) async fn migrate(client: &Client, options: &PostgresOptions) -> Result<(), OpenError> {
-    let unusable = |error: tokio_postgres::Error| OpenError::NoDatabase {
-        url: options.describe(),
-        detail: format!("its schema cannot be brought up to date: {}", failure::explain(&error)),
+pub(super) async fn migrate(connection: &mut Connection, options: &PostgresOptions) -> Result<(), OpenError> {
+    let no_database = |detail: String| OpenError::NoDatabase { url: options.describe(), detail };
+    let unusable = |error: Error| {
+        let hint = if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) { HINT } else { "" };
+        no_database(format!("its schema cannot be brought up to date: {}{hint}", failure::explain(&error)))
     };
     let schema = quoted(&options.schema);
-    // A schema that is up to date is not locked: nodes that start need not wait for each other.
-    let found = found(client, &options.schema).await.map_err(unusable)?;
+    // A schema that is up to date is not locked: nodes that start need not wait for each other, nor have the right.
+    let mut found = found(connection.client(), &schema).await.map_err(unusable)?;
     if found < KNOWN {
-        client.batch_execute("BEGIN").await.map_err(unusable)?;
-        run(client, &options.schema, &schema).await.map_err(unusable)?;
+        connection.in_transaction();
+        let client = connection.client();
+        client.batch_execute(BEGIN).await.map_err(unusable)?;
+        found = run(client, &options.schema, &schema).await.map_err(unusable)?;
         client.batch_execute("COMMIT").await.map_err(unusable)?;
     }
     if found > KNOWN {
-        return Err(OpenError::TooNew { path: options.describe().into(), found, known: KNOWN });
+        return Err(OpenError::TooNew { store: options.describe(), found, known: KNOWN });
     }
-    Ok(())
+    match missing_right(connection.client(), &schema).await.map_err(unusable)? {
+        Some(right) => Err(no_database(format!("the role may not {right}{HINT}"))),
+        None => Ok(()),
+    }
 }
 
-async fn run(client: &Client, name: &str, schema: &str) -> Result<(), tokio_postgres::Error> {
-    use tokio_postgres::types::Type;
+const HINT: &str = "; to create the store, the role needs CREATE on the database (or on a schema made for it), and to \
+                    use it, USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its tables";
+
+/// Runs what has not run; the number of the last that has.
+async fn run(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
     client.query_typed(LOCK, &[(&name, Type::TEXT)]).await?;
-    let start = format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};
-         CREATE TABLE IF NOT EXISTS {schema}.migrations (number bigint PRIMARY KEY, at timestamptz DEFAULT now());"
-    );
-    client.batch_execute(&start).await?;
-    let done = usize::try_from(found(client, name).await?).unwrap_or(0);
-    for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
-        client.batch_execute(&migration.replace("$schema", schema)).await?;
-        client.batch_execute(&format!("INSERT INTO {schema}.migrations VALUES ({})", index + 1)).await?;
+    // Asked for only if it is not there: whoever may create tables in a schema may not create one.
+    let exists = "SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = $1)";
+    if !first(client.query_typed(exists, &[(&name, Type::TEXT)]).await?)?.unwrap_or(false) {
+        client.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;
     }
-    Ok(())
+    let done = found(client, schema).await?;
+    if done == 0 {
+        let table = format!(
+            "CREATE TABLE IF NOT EXISTS {schema}.migrations (number bigint PRIMARY KEY, at timestamptz DEFAULT now())"
+        );
+        client.batch_execute(&table).await?;
+    }
+    for (number, migration) in (1..).zip(MIGRATIONS).skip(usize::try_from(done).unwrap_or(0)) {
+        client.batch_execute(&migration.replace("$schema", schema)).await?;
+        client.batch_execute(&format!("INSERT INTO {schema}.migrations VALUES ({number})")).await?;
+    }
+    Ok(done.max(KNOWN))
 }
 
 /// The number of the last migration that ran; 0: there is no schema.
-async fn found(client: &Client, name: &str) -> Result<i64, tokio_postgres::Error> {
-    use tokio_postgres::types::Type;
-    let table = format!("{}.migrations", quoted(name));
-    let exists = client.query_typed("SELECT to_regclass($1) IS NOT NULL", &[(&table, Type::TEXT)]).await?;
-    if !exists.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
+async fn found(client: &Client, schema: &str) -> Result<i64, Error> {
+    let table = format!("{schema}.migrations");
+    let exists = "SELECT pg_catalog.to_regclass($1) IS NOT NULL";
+    if !first(client.query_typed(exists, &[(&table, Type::TEXT)]).await?)?.unwrap_or(false) {
         return Ok(0);
     }
-    let rows = client.query_typed(&format!("SELECT coalesce(max(number), 0) FROM {table}"), &[]).await?;
-    Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+    let newest = format!("SELECT pg_catalog.max(number) FROM {table}");
+    Ok(first(client.query_typed(&newest, &[]).await?)?.unwrap_or(0))
+}
+
+/// What the role lacks: better heard of now than at the first commit.
+async fn missing_right(client: &Client, schema: &str) -> Result<Option<String>, Error> {
+    let all = RIGHTS.iter().flat_map(|(table, rights)| rights.iter().map(move |right| (table, *right)));
+    let (tables, rights): (Vec<String>, Vec<&str>) =
+        all.map(|(table, right)| (format!("{schema}.{table}"), right)).unzip();
+    let missing = "SELECT pg_catalog.concat(n.of, ' on ', n.name) FROM unnest($1, $2) n (name, of)
+        WHERE NOT pg_catalog.has_table_privilege(n.name, n.of) LIMIT 1";
+    first(client.query_typed(missing, &[(&tables, Type::TEXT_ARRAY), (&rights, Type::TEXT_ARRAY)]).await?)
+}
+
+fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: Vec<tokio_postgres::Row>) -> Result<Option<T>, Error> {
+    rows.first().map_or(Ok(None), |row| row.try_get(0))
 }
 
 /// The schema's name as SQL writes it. It has been checked to be letters, digits and `_`.

@@ -39,3 +39,11 @@ CREATE TABLE $schema.idempotency_keys (
     PRIMARY KEY (record, key)
 );
 CREATE INDEX idempotency_keys_by_expiry ON $schema.idempotency_keys (expires_ms);
+
+-- The lives of this store, the newest last: when its history may have lost its end, another begins (`life`).
+CREATE TABLE $schema.lives (
+    life     bigint PRIMARY KEY,
+    timeline bigint NOT NULL,
+    home     oid NOT NULL,
+    since    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);

@@ -1,39 +1,65 @@
 //! One change set by itself: its conditional write, and the search for what is wrong in it.
 
-use tokio_postgres::Client;
-
 use super::calls::{Calls, Told, told};
 use super::failure::{self, Fate};
-use super::values::One;
+use super::pool::Connection;
+use super::values::{One, Waits};
 use crate::{ChangeSet, CommitError, Verdict};
 
-/// Commits a set in a transaction of its own. `lock_ms` 0: a row that is locked is not waited for.
-pub(super) async fn commit(client: &Client, calls: &Calls, set: &ChangeSet, lock_ms: i32) -> Result<Told, CommitError> {
-    let one = One::new(set);
-    let rows = match client.query_typed(&calls.commit_one, &one.commit(&lock_ms)).await {
-        Ok(rows) => rows,
-        Err(error) => return failed(client, calls, set, failure::fate(&error)).await,
-    };
-    let row = rows.first().ok_or_else(|| CommitError::Unknown("the database gave no answer".to_owned()))?;
-    told(row, set).map_err(|error| CommitError::Unknown(failure::explain(&error)))
-}
+/// Tries when the server takes a commit back for the sake of another: a deadlock with somebody else's transactions, a
+/// serialization failure.
+pub(super) const TRIES: u32 = 3;
 
-/// What a call that failed means. The transaction has been taken back, unless its fate is unknown.
-pub(super) async fn failed(client: &Client, calls: &Calls, set: &ChangeSet, fate: Fate) -> Result<Told, CommitError> {
-    match fate {
-        Fate::Rejected(reason) => Ok(Told::Verdict(rejection(client, calls, set, reason).await)),
-        Fate::Locked => Ok(Told::Locked),
-        Fate::TakenBack(detail) => Err(CommitError::Unavailable(detail)),
-        Fate::Unknown(detail) => Err(CommitError::Unknown(detail)),
+/// Commits a set in a transaction of its own.
+pub(super) async fn commit(
+    connection: &Connection,
+    calls: &Calls,
+    set: &ChangeSet,
+    waits: Waits,
+) -> Result<Told, CommitError> {
+    let one = One::new(set);
+    let mut tries = 1;
+    loop {
+        let fate = match connection.change(&calls.commit_one, &one.commit(&waits)).await {
+            Ok(rows) => return answer(&rows, set),
+            Err(fate) => fate,
+        };
+        match fate {
+            Fate::Yielded(_) if tries < TRIES => tries += 1,
+            fate => return taken_back(connection, calls, set, waits, fate).await,
+        }
     }
 }
 
-/// A set breaks a rule of the database: which event does. If that cannot be found out, the set as a whole is at fault.
-pub(super) async fn rejection(client: &Client, calls: &Calls, set: &ChangeSet, reason: String) -> Verdict {
-    let one = One::new(set);
-    let found = client.query_typed(&calls.find_culprit, &one.write(&None)).await;
-    let place = found.ok().and_then(|rows| rows.first()?.try_get::<_, Option<i32>>("place").ok()?);
-    // Places count from 1; 0 is the record itself.
-    let event = place.and_then(|place| usize::try_from(place).ok()).and_then(|place| place.checked_sub(1));
-    Verdict::Rejected { event, reason }
+/// What it means that a commit failed. It has been taken back, unless its fate is unknown.
+pub(super) async fn taken_back(
+    connection: &Connection,
+    calls: &Calls,
+    set: &ChangeSet,
+    waits: Waits,
+    fate: Fate,
+) -> Result<Told, CommitError> {
+    match fate {
+        Fate::Rejected(_) => carefully(connection, calls, set, waits).await,
+        Fate::Locked => Ok(Told::Locked),
+        fate => Err(fate.into()),
+    }
+}
+
+/// Commits a set that breaks a rule of the database, event by event: which one does? Whatever else has become of the
+/// record meanwhile is told as ever.
+async fn carefully(connection: &Connection, calls: &Calls, set: &ChangeSet, waits: Waits) -> Result<Told, CommitError> {
+    match connection.change(&calls.commit_carefully, &One::new(set).commit(&waits)).await {
+        Ok(rows) => answer(&rows, set),
+        // A rule that is looked at in the end: the set as a whole is at fault.
+        Err(Fate::Rejected(reason)) => Ok(Told::Verdict(Verdict::Rejected { event: None, reason })),
+        Err(Fate::Locked) => Ok(Told::Locked),
+        Err(fate) => Err(fate.into()),
+    }
+}
+
+/// Reads what a commit has answered. It has taken place if it says so, or if that cannot be read.
+pub(super) fn answer(rows: &[tokio_postgres::Row], set: &ChangeSet) -> Result<Told, CommitError> {
+    let row = rows.first().ok_or_else(|| CommitError::Unknown("the database gave no answer".to_owned()))?;
+    told(row, set).map_err(|error| CommitError::Unknown(failure::explain(&error)))
 }

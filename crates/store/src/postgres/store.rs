@@ -10,9 +10,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::calls::Calls;
-use super::connection::Connections;
-use super::lane::Lanes;
+use super::lanes::Lanes;
 use super::options::PostgresOptions;
+use super::pool::{Connections, Share};
 use super::values::Parameter;
 use super::{all, failure, list, queries, row_lock, schema};
 use crate::limits::PURGE_MAX;
@@ -33,8 +33,8 @@ pub struct PostgresStore {
 pub(super) struct Shared {
     pub(super) options: PostgresOptions,
     pub(super) calls: Calls,
-    pub(super) connections: Connections,
-    /// Those who hold a row, or wait for one: half the pool, so that the others always get on.
+    pub(super) connections: Arc<Connections>,
+    /// Those who hold a row, or wait for one: half the pool, so that the others always get on. The lanes have their own.
     pub(super) row_waits: Arc<Semaphore>,
 }
 
@@ -56,13 +56,15 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         let connections = Connections::new(&options)?;
         let unusable = |detail: String| OpenError::NoDatabase { url: options.describe(), detail };
-        let connection = connections.get().await.map_err(unusable)?;
-        match timeout(OPEN_WAIT, schema::migrate(connection.client(), &options)).await {
+        let mut connection = connections.get(Share::Others).await.map_err(unusable)?;
+        match timeout(OPEN_WAIT, schema::migrate(&mut connection, &options)).await {
             Ok(migrated) => migrated?,
             Err(_) => return Err(unusable(format!("its schema was not ready within {OPEN_WAIT:?}"))),
         }
         connection.done();
-        let row_waits = Arc::new(Semaphore::new((options.connections / 2).max(1)));
+        connections.opened();
+        let others = options.connections.saturating_sub(options.lanes);
+        let row_waits = Arc::new(Semaphore::new((options.connections / 2).min(others.saturating_sub(1)).max(1)));
         let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
         Ok(Self { lanes: Lanes::start(&shared), shared })
     }
@@ -116,25 +118,30 @@ impl Store for PostgresStore {
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
         let (at, limit) = (now.timestamp_millis(), limit.min(PURGE_MAX) as i64);
-        let connection = self.shared.connections.get().await.map_err(CommitError::Unavailable)?;
+        let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
         let parameters: [Parameter<'_>; 2] = [(&at, Type::INT8), (&limit, Type::INT8)];
-        let purge = connection.client().query_typed(&self.shared.calls.purge, &parameters);
+        let purge = connection.change(&self.shared.calls.purge, &parameters);
         let Ok(answer) = timeout(self.shared.options.verdict_wait, purge).await else {
+            connection.give_up();
             return Err(CommitError::Unknown(self.shared.no_verdict()));
         };
-        let rows = answer.map_err(|error| failure::commit_error(&error))?;
+        let rows = answer?;
         connection.done();
         let purged = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
-        purged.map(|purged| usize::try_from(purged).unwrap_or(0)).map_err(|error| failure::commit_error(&error))
+        let purged = purged.map_err(|error| CommitError::Unknown(failure::explain(&error)))?;
+        Ok(usize::try_from(purged).unwrap_or(0))
     }
 
     async fn ping(&self) -> Result<(), CommitError> {
+        let unavailable = |detail: String| CommitError::Unavailable(detail);
         let rows = queries::run(&self.shared, &self.shared.calls.ping, &[]).await;
-        let rows = rows.map_err(|error| CommitError::Unavailable(error.to_string()))?;
-        let read_only = rows.first().map_or(Ok(false), |row| row.try_get(1));
-        match read_only.map_err(|error| CommitError::Unavailable(failure::explain(&error)))? {
-            true => Err(CommitError::Unavailable("the database is read-only".to_owned())),
-            false => Ok(()),
+        let rows = rows.map_err(|error| unavailable(error.to_string()))?;
+        let row = rows.first().ok_or_else(|| unavailable("the database gave no answer".to_owned()))?;
+        let told = row.try_get(1).and_then(|read_only| Ok((read_only, row.try_get(2)?)));
+        match told.map_err(|error| unavailable(failure::explain(&error)))? {
+            (true, _) => Err(unavailable("the database is read-only".to_owned())),
+            (_, false) => Err(unavailable("the database runs with fsync=off by now: turn it on".to_owned())),
+            (false, true) => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Change sets as the arrays that the schema's functions take.
 
+use std::time::Duration;
+
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
@@ -8,9 +10,34 @@ use crate::{ChangeSet, RecordKey};
 /// A parameter with its type: nothing is prepared, so the server is told.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
+/// How a call waits for locks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    lock_ms: i32,
+    skip: bool,
+}
+
+impl Waits {
+    /// For whatever is locked, each time so long.
+    pub(super) fn up_to(bound: Duration) -> Self {
+        // A bound of 0 would be none.
+        Self { lock_ms: i32::try_from(bound.as_millis()).unwrap_or(i32::MAX).max(1), skip: false }
+    }
+
+    /// As [`Self::up_to`], but not for a row that another session has locked.
+    pub(super) fn skipping(bound: Duration) -> Self {
+        Self { skip: true, ..Self::up_to(bound) }
+    }
+
+    /// The bound, and whether a locked row is passed over.
+    pub(super) fn parameters(&self) -> [Parameter<'_>; 2] {
+        [(&self.lock_ms, Type::INT4), (&self.skip, Type::BOOL)]
+    }
+}
+
 /// The columns of one change set.
 pub(super) struct One<'a> {
-    pub(super) set: &'a ChangeSet,
+    set: &'a ChangeSet,
     space: &'a str,
     id: &'a str,
     body: &'a [u8],
@@ -101,8 +128,8 @@ impl<'a> One<'a> {
         }
     }
 
-    /// Of `check_one`: everything up to the lock's bound.
-    pub(super) fn check<'p>(&'p self, lock_ms: &'p i32) -> Vec<Parameter<'p>> {
+    /// Of `check_one`.
+    pub(super) fn check<'p>(&'p self, waits: &'p Waits) -> Vec<Parameter<'p>> {
         let mut all: Vec<Parameter<'p>> = vec![
             (&self.space, Type::TEXT),
             (&self.id, Type::TEXT),
@@ -112,11 +139,11 @@ impl<'a> One<'a> {
             (&self.keys.names, Type::TEXT_ARRAY),
         ];
         all.extend(self.required());
-        all.push((lock_ms, Type::INT4));
+        all.extend(waits.parameters());
         all
     }
 
-    /// Of `write_one` and `find_culprit`: the record's number first.
+    /// Of `write_one`: the record's number first.
     pub(super) fn write<'p>(&'p self, record: &'p Option<i64>) -> Vec<Parameter<'p>> {
         let mut all: Vec<Parameter<'p>> = vec![
             (record, Type::INT8),
@@ -128,8 +155,8 @@ impl<'a> One<'a> {
         all
     }
 
-    /// Of `commit_one`.
-    pub(super) fn commit<'p>(&'p self, lock_ms: &'p i32) -> Vec<Parameter<'p>> {
+    /// Of `commit_one` and `commit_carefully`.
+    pub(super) fn commit<'p>(&'p self, waits: &'p Waits) -> Vec<Parameter<'p>> {
         let mut all: Vec<Parameter<'p>> = vec![
             (&self.space, Type::TEXT),
             (&self.id, Type::TEXT),
@@ -138,7 +165,7 @@ impl<'a> One<'a> {
         ];
         all.extend(self.written());
         all.extend(self.required());
-        all.push((lock_ms, Type::INT4));
+        all.extend(waits.parameters());
         all
     }
 
@@ -197,7 +224,7 @@ impl<'a> Many<'a> {
     }
 
     /// Of `commit_many`.
-    pub(super) fn parameters(&self) -> [Parameter<'_>; 23] {
+    pub(super) fn parameters<'p>(&'p self, waits: &'p Waits) -> [Parameter<'p>; 24] {
         let Self { keys, requirements, .. } = self;
         [
             (&self.spaces, Type::TEXT_ARRAY),
@@ -223,6 +250,7 @@ impl<'a> Many<'a> {
             (&requirements.spaces, Type::TEXT_ARRAY),
             (&requirements.ids, Type::TEXT_ARRAY),
             (&requirements.versions, Type::INT8_ARRAY),
+            (&waits.lock_ms, Type::INT4),
         ]
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     mark_or_check(path, &connection)?;
     let found = schema::found(&connection).map_err(failed)?;
     if found > schema::KNOWN {
-        return Err(OpenError::TooNew { path: path.to_owned(), found, known: schema::KNOWN });
+        return Err(OpenError::TooNew { store: path.display().to_string(), found, known: schema::KNOWN });
     }
     set_up_writer(&connection).map_err(failed)?;
     settle_log(&connection).map_err(failed)?;

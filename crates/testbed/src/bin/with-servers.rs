@@ -1,13 +1,14 @@
 //! Runs a command with a PostgreSQL server that all its tests share: `with-servers -- COMMAND ARGS...`.
 //!
-//! The command finds the server's URL in `LOCKKEEPER_TEST_POSTGRES`; its exit code is that of this program. The server
-//! ends with this program, however that ends.
+//! The command finds the server's URL in `LOCKKEEPER_TEST_POSTGRES`, and in `LOCKKEEPER_TEST_POSTGRES_TEMPLATE` a folder
+//! that servers of its own are quickly made from; its exit code is that of this program. Both end with this program,
+//! however that ends.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use lockkeeper_testbed::{Postgres, SHARED_SERVER};
+use lockkeeper_testbed::{SHARED_SERVER, TEMPLATE, Template};
 
 /// Enough for the pools of all tests that run at once.
 const SETTINGS: &[(&str, &str)] = &[("max_connections", "400")];
@@ -26,14 +27,17 @@ fn main() -> ExitCode {
         eprintln!("usage: with-servers -- COMMAND ARGS...");
         return ExitCode::from(NOT_RUN);
     };
-    let server = Postgres::start_with(SETTINGS);
-    let code = run(&program, words, &server);
-    drop(server);
+    let template = Template::make();
+    let server = template.start_with(SETTINGS);
+    let mut command = Command::new(&program);
+    command.args(words).env(SHARED_SERVER, server.url()).env(TEMPLATE, template.path());
+    let code = run(&program, command);
+    drop((server, template));
     code
 }
 
-fn run(program: &OsString, args: impl Iterator<Item = OsString>, server: &Postgres) -> ExitCode {
-    match Command::new(program).args(args).env(SHARED_SERVER, server.url()).status() {
+fn run(program: &OsString, mut command: Command) -> ExitCode {
+    match command.status() {
         Ok(status) => code(status),
         Err(error) => {
             eprintln!("with-servers: {}: {error}", program.display());
