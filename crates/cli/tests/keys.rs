@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::api::Api;
 use support::call::{Answer, Call, instance};
 use support::history::history;
-use support::server::{Server, Store};
+use support::world::{World, in_both_worlds};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -28,15 +28,13 @@ states:
   retired: {type: final}
 ";
 
-async fn begin(on_hand: i64) -> (Store, Server, Api) {
-    let store = Store::new();
-    let server = store.serve();
-    let api = server.api();
+async fn begin(world: &World, on_hand: i64) -> Api {
+    let api = world.api();
     api.put("stock", STOCK).await;
     for id in ["a", "b"] {
         api.start("stock", &json!({ "id": id, "data": { "on_hand": on_hand } })).await;
     }
-    (store, server, api)
+    api
 }
 
 fn event(id: &str, event: &str, quantity: i64) -> Call {
@@ -47,12 +45,12 @@ async fn on_hand(api: &Api, id: &str) -> Value {
     api.instance("stock", id).await["data"]["on_hand"].clone()
 }
 
-/// Sends one call from many connections at once.
-async fn at_once(server: &Server, call: Call, senders: usize) -> Vec<Answer> {
+/// Sends one call from many connections at once, to the nodes in turn.
+async fn at_once(world: &World, call: Call, senders: usize) -> Vec<Answer> {
     let barrier = Arc::new(Barrier::new(senders));
     let mut sending = JoinSet::new();
-    for _ in 0..senders {
-        let (api, barrier, call) = (server.api(), barrier.clone(), call.clone());
+    for sender in 0..senders {
+        let (api, barrier, call) = (world.node(sender).api(), barrier.clone(), call.clone());
         sending.spawn(async move {
             api.get("/healthz").await.ok();
             barrier.wait().await;
@@ -62,10 +60,9 @@ async fn at_once(server: &Server, call: Call, senders: usize) -> Vec<Answer> {
     sending.join_all().await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_key_sent_by_many_at_once_has_one_effect() {
-    let (_store, server, api) = begin(100).await;
-    let answers = at_once(&server, event("a", "take", 5).key("order-1"), SENDERS).await;
+async fn one_key_sent_by_many_at_once_has_one_effect(world: World) {
+    let api = begin(&world, 100).await;
+    let answers = at_once(&world, event("a", "take", 5).key("order-1"), SENDERS).await;
     for answer in &answers {
         assert_eq!((answer.status, answer.json()), (200, answers[0].json()), "one outcome for all");
     }
@@ -78,9 +75,8 @@ async fn one_key_sent_by_many_at_once_has_one_effect() {
     assert_eq!((rows[1].key.as_deref(), rows[1].version), (Some("order-1"), answers[0].version()));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replay_is_the_first_outcome_however_much_later() {
-    let (store, server, api) = begin(10).await;
+async fn a_replay_is_the_first_outcome_however_much_later(world: World) {
+    let api = begin(&world, 10).await;
     let first = api.call(&event("a", "take", 1).key("k")).await;
     for _ in 0..5 {
         assert_eq!(api.call(&event("a", "put", 1)).await.outcome(), "applied");
@@ -91,16 +87,14 @@ async fn a_replay_is_the_first_outcome_however_much_later() {
     assert_eq!(again.json(), first.json());
     // Neither a closed run nor a new process changes it.
     assert_eq!(api.call(&event("a", "retire", 0)).await.outcome(), "applied");
-    assert_eq!(server.stop().code, Some(0));
-    let server = store.serve();
-    let again = server.api().call(&event("a", "take", 1).key("k")).await;
+    let world = world.restart();
+    let again = world.api().call(&event("a", "take", 1).key("k")).await;
     assert!(again.replayed());
     assert_eq!(again.json(), first.json());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_belongs_to_one_command_of_one_actor() {
-    let (_store, _server, api) = begin(10).await;
+async fn a_key_belongs_to_one_command_of_one_actor(world: World) {
+    let api = begin(&world, 10).await;
     api.call(&event("a", "take", 1).key("k")).await.ok();
     let by = |actor: Value, rest: Value| {
         let mut body = json!({ "event": "take", "data": { "quantity": 1 }, "actor": actor });
@@ -132,12 +126,11 @@ async fn a_key_belongs_to_one_command_of_one_actor() {
     assert_eq!(on_hand(&api, "a").await, 9);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_commands_under_one_key_at_once_are_one_effect() {
-    let (_store, server, api) = begin(100).await;
+async fn two_commands_under_one_key_at_once_are_one_effect(world: World) {
+    let api = begin(&world, 100).await;
     for round in 0..10 {
         let key = format!("round-{round}");
-        let (api_1, api_2) = (server.api(), server.api());
+        let (api_1, api_2) = (world.node(0).api(), world.node(1).api());
         let (take, put) = (event("a", "take", 1).key(&key), event("a", "put", 1).key(&key));
         let answers = tokio::join!(api_1.call(&take), api_2.call(&put));
         let mut outcomes = [answers.0.outcome(), answers.1.outcome()];
@@ -147,9 +140,8 @@ async fn two_commands_under_one_key_at_once_are_one_effect() {
     assert_eq!(history(&api, "stock", "a").await.len(), 11);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_one_of_its_instance() {
-    let (_store, _server, api) = begin(10).await;
+async fn a_key_is_one_of_its_instance(world: World) {
+    let api = begin(&world, 10).await;
     for id in ["a", "b"] {
         let answer = api.call(&event(id, "take", 1).key("k")).await;
         assert_eq!((answer.outcome().as_str(), answer.replayed()), ("applied", false), "{id}");
@@ -162,9 +154,8 @@ async fn a_key_is_one_of_its_instance() {
 }
 
 /// M7: what was refused keeps no key; told no success, it may be tried again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refused_command_keeps_no_key() {
-    let (_store, _server, api) = begin(1).await;
+async fn a_refused_command_keeps_no_key(world: World) {
+    let api = begin(&world, 1).await;
     let take = event("a", "take", 5).key("k");
     api.call(&take).await.problem(422, "guard_rejected");
     api.call(&event("a", "put", 9)).await.ok();
@@ -178,11 +169,10 @@ async fn a_refused_command_keeps_no_key() {
     assert_eq!(api.call(&event("nobody", "take", 1).key("k")).await.outcome(), "applied");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_start_without_an_id_is_one_instance_under_its_key() {
-    let (_store, server, api) = begin(1).await;
+async fn a_start_without_an_id_is_one_instance_under_its_key(world: World) {
+    let api = begin(&world, 1).await;
     let start = Call::start("stock", &json!({ "data": { "on_hand": 3 }, "actor": "ann" })).key("mail-8c1f");
-    let answers = at_once(&server, start.clone(), SENDERS / 4).await;
+    let answers = at_once(&world, start.clone(), SENDERS / 4).await;
     for answer in &answers {
         assert_eq!((answer.status, answer.json()), (201, answers[0].json()), "one outcome for all");
         assert_eq!(answer.headers["location"], answers[0].headers["location"].as_bytes());
@@ -201,9 +191,8 @@ async fn a_start_without_an_id_is_one_instance_under_its_key() {
     assert_ne!(one["id"], two["id"], "without a key each start is its own");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_stands_for_a_whole_atomic_request() {
-    let (_store, _server, api) = begin(10).await;
+async fn a_key_stands_for_a_whole_atomic_request(world: World) {
+    let api = begin(&world, 10).await;
     let take = |id: &str, quantity: i64| json!({ "workflow": "stock", "id": id, "event": "take", "data": { "quantity": quantity }, "actor": "ann" });
     let request = |moves: Value| Call::post("/v1/transitions", &json!({ "moves": moves })).key("batch-1");
     let both = request(json!([take("a", 1), take("b", 2)]));
@@ -223,9 +212,8 @@ async fn a_key_stands_for_a_whole_atomic_request() {
 }
 
 /// Each move of a request that is not atomic has its own effect; its key is the instance's.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_holds_for_each_move_of_a_request_that_is_not_atomic() {
-    let (_store, _server, api) = begin(10).await;
+async fn a_key_holds_for_each_move_of_a_request_that_is_not_atomic(world: World) {
+    let api = begin(&world, 10).await;
     let take = |id: &str| json!({ "workflow": "stock", "id": id, "event": "take", "data": { "quantity": 6 } });
     let moves = json!([take("a"), take("b")]);
     let both = Call::post("/v1/transitions", &json!({ "atomic": false, "moves": moves })).key("batch-1");
@@ -237,3 +225,15 @@ async fn a_key_holds_for_each_move_of_a_request_that_is_not_atomic() {
     assert_eq!(first, again);
     assert_eq!((on_hand(&api, "a").await, on_hand(&api, "b").await), (json!(4), json!(4)));
 }
+
+in_both_worlds!(
+    one_key_sent_by_many_at_once_has_one_effect,
+    a_replay_is_the_first_outcome_however_much_later,
+    a_key_belongs_to_one_command_of_one_actor,
+    two_commands_under_one_key_at_once_are_one_effect,
+    a_key_is_one_of_its_instance,
+    a_refused_command_keeps_no_key,
+    a_start_without_an_id_is_one_instance_under_its_key,
+    a_key_stands_for_a_whole_atomic_request,
+    a_key_holds_for_each_move_of_a_request_that_is_not_atomic,
+);

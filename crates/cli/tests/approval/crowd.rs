@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::support::api::Api;
 use crate::support::call::{Answer, Call};
 use crate::support::history::history;
-use crate::support::server::Store;
+use crate::support::world::{World, in_both_worlds};
 
 const PEOPLE: usize = 50;
 
@@ -22,12 +22,13 @@ states:
   approved: {type: final}
 ";
 
-/// Sends all calls at once, each over a connection that is open already; the answers are in the order of the calls.
-pub(crate) async fn at_once(url: &str, calls: Vec<Call>) -> Vec<Answer> {
+/// Sends all calls at once, to the nodes in turn, each over a connection that is open already; the answers are in the
+/// order of the calls.
+pub(crate) async fn at_once(world: &World, calls: Vec<Call>) -> Vec<Answer> {
     let barrier = Arc::new(Barrier::new(calls.len()));
     let mut people = JoinSet::new();
     for (place, call) in calls.into_iter().enumerate() {
-        let (api, barrier) = (Api::new(url), barrier.clone());
+        let (api, barrier) = (Api::new(world.node(place).url()), barrier.clone());
         people.spawn(async move {
             api.get("/healthz").await.ok();
             barrier.wait().await;
@@ -49,18 +50,15 @@ pub(crate) fn outcomes(answers: &[Answer]) -> BTreeMap<String, usize> {
 }
 
 /// M1: one move, and everybody else is told that it was made.
-#[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_who_approve_at_once_one_moves() {
-    let store = Store::new();
-    let server = store.serve();
-    let api = server.api();
+async fn of_fifty_who_approve_at_once_one_moves(world: World) {
+    let api = world.api();
     api.put("review", REVIEW).await;
     api.start("review", &json!({ "id": "r" })).await;
     let approve = |person: usize| {
         let actor = json!({ "id": format!("person-{person}"), "roles": ["approver"] });
         Call::send("review", "r", &json!({ "event": "approve", "actor": actor }))
     };
-    let answers = at_once(server.url(), (0..PEOPLE).map(approve).collect()).await;
+    let answers = at_once(&world, (0..PEOPLE).map(approve).collect()).await;
     let expected = BTreeMap::from([("applied".to_owned(), 1), ("already_applied".to_owned(), PEOPLE - 1)]);
     assert_eq!(outcomes(&answers), expected);
     for answer in &answers {
@@ -74,3 +72,5 @@ async fn of_fifty_who_approve_at_once_one_moves() {
     assert_eq!(rows[1].raw["approved_by"], Value::from(vec![rows[1].actor.clone()]));
     println!("{PEOPLE} approvals at once: {:?}; history rows: {kinds:?}", outcomes(&answers));
 }
+
+in_both_worlds!(of_fifty_who_approve_at_once_one_moves,);

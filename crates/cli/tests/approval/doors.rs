@@ -7,7 +7,7 @@ use crate::crowd::at_once;
 use crate::support::api::Api;
 use crate::support::call::Call;
 use crate::support::history::history;
-use crate::support::server::{Server, Store};
+use crate::support::world::{World, in_both_worlds};
 
 /// Votes by each door.
 const TIMES: usize = 8;
@@ -33,29 +33,25 @@ fn batch(id: &str, atomic: bool) -> Call {
     Call::post("/v1/transitions", &json!({ "atomic": atomic, "moves": moves }))
 }
 
-async fn begin() -> (Store, Server, Api) {
-    let store = Store::new();
-    let server = store.serve();
-    let api = server.api();
+async fn begin(world: &World) -> Api {
+    let api = world.api();
     api.put("purchase", PURCHASE).await;
     api.start("purchase", &json!({ "id": "po-1", "actor": "zoe" })).await;
-    (store, server, api)
+    api
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_person_is_counted_once_on_every_door() {
-    let (_store, server, api) = begin().await;
-    let cli = server.cli();
+async fn one_person_is_counted_once_on_every_door(world: World) {
+    let api = begin(&world).await;
     let by_cli: Vec<_> = (0..TIMES)
-        .map(|_| {
-            let cli = cli.clone();
+        .map(|time| {
+            let cli = world.cli(time);
             spawn_blocking(move || {
                 cli.run(&["send", "purchase/po-1", "approve", "--as", "ann", "--as-roles", "finance", "-o", "json"])
             })
         })
         .collect();
     let calls = (0..TIMES).flat_map(|_| [vote("ann"), batch("ann", false)]).collect();
-    for answer in at_once(server.url(), calls).await {
+    for answer in at_once(&world, calls).await {
         let body = answer.ok();
         let one = if body["results"].is_null() { &body } else { &body["results"][0] };
         check_pending(one);
@@ -80,9 +76,8 @@ fn check_pending(one: &Value) {
 }
 
 /// A vote short of its quorum is no move: all or nothing is nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_vote_in_an_atomic_request_is_not_recorded() {
-    let (_store, _server, api) = begin().await;
+async fn a_vote_in_an_atomic_request_is_not_recorded(world: World) {
+    let api = begin(&world).await;
     let problem = api.call(&batch("ann", true)).await.problem(409, "not_applied");
     assert_eq!(problem["failed_index"], json!(0));
     assert_eq!(history(&api, "purchase", "po-1").await.len(), 1);
@@ -92,9 +87,8 @@ async fn a_vote_in_an_atomic_request_is_not_recorded() {
     assert_eq!(filled["results"][0]["outcome"], "applied", "{filled}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn roles_are_asked_for_on_every_door() {
-    let (_store, server, api) = begin().await;
+async fn roles_are_asked_for_on_every_door(world: World) {
+    let api = begin(&world).await;
     let actor = json!({ "id": "eve", "roles": ["intern"] });
     let body = json!({ "event": "approve", "actor": actor });
     let problem = api.send("purchase", "po-1", &body).await.problem(403, "not_permitted");
@@ -105,7 +99,13 @@ async fn roles_are_asked_for_on_every_door() {
         let result = answer.json()["results"][0].clone();
         assert_eq!((&result["outcome"], &result["status"]), (&json!("not_permitted"), &json!(403)), "{answer:?}");
     }
-    let said = server.cli().run(&["send", "purchase/po-1", "approve", "--as", "eve", "--as-roles", "intern"]);
+    let said = world.cli(0).run(&["send", "purchase/po-1", "approve", "--as", "eve", "--as-roles", "intern"]);
     assert!(said.failed(1).starts_with("error: not_permitted (LK0003): "), "{said:?}");
     assert_eq!(history(&api, "purchase", "po-1").await.len(), 1);
 }
+
+in_both_worlds!(
+    one_person_is_counted_once_on_every_door,
+    a_vote_in_an_atomic_request_is_not_recorded,
+    roles_are_asked_for_on_every_door,
+);

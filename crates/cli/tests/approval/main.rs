@@ -9,3 +9,4 @@ mod crowd;
 mod doors;
 mod stages;
 mod stale;
+mod votes;

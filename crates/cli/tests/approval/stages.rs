@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::crowd::{at_once, outcomes};
 use crate::support::call::Call;
 use crate::support::history::history;
-use crate::support::server::Store;
+use crate::support::world::{World, in_both_worlds};
 
 const ROUNDS: usize = 10;
 
@@ -28,15 +28,13 @@ fn approve(round: usize, admin: &str, from: Option<&str>) -> Call {
     Call::send("release", &round.to_string(), &body)
 }
 
-async fn both_at_once(from: Option<&str>, loser: &str) {
-    let store = Store::new();
-    let server = store.serve();
-    let api = server.api();
+async fn both_at_once(world: World, from: Option<&str>, loser: &str) {
+    let api = world.api();
     let warnings = api.call(&Call::put("release", TWO_STAGES)).await.ok()["warnings"].clone();
     assert_eq!(warnings.as_array().map(Vec::len), Some(1), "the checker warns of two stages: {warnings}");
     for round in 0..ROUNDS {
         api.start("release", &json!({ "id": round.to_string() })).await;
-        let answers = at_once(server.url(), vec![approve(round, "ann", from), approve(round, "bob", from)]).await;
+        let answers = at_once(&world, vec![approve(round, "ann", from), approve(round, "bob", from)]).await;
         let expected = BTreeMap::from([("applied".to_owned(), 1), (loser.to_owned(), 1)]);
         assert_eq!(outcomes(&answers), expected, "round {round}");
         let instance = api.instance("release", &round.to_string()).await;
@@ -50,12 +48,12 @@ async fn both_at_once(from: Option<&str>, loser: &str) {
 }
 
 /// A10: the one who was late meant the first stage, and is asked.
-#[tokio::test(flavor = "multi_thread")]
-async fn two_admins_at_once_advance_one_stage() {
-    both_at_once(None, "ambiguous_target").await;
+async fn two_admins_at_once_advance_one_stage(world: World) {
+    both_at_once(world, None, "ambiguous_target").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_says_which_stage_hears_that_it_is_done() {
-    both_at_once(Some("tested"), "already_applied").await;
+async fn who_says_which_stage_hears_that_it_is_done(world: World) {
+    both_at_once(world, Some("tested"), "already_applied").await;
 }
+
+in_both_worlds!(two_admins_at_once_advance_one_stage, who_says_which_stage_hears_that_it_is_done,);

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::begin;
+use crate::begin_in;
 use crate::support::call::{Call, encode, instance};
 use crate::support::history::history;
 use crate::support::raw;
+use crate::support::world::{World, in_both_worlds};
 
 /// Strange, and good.
 const GOOD: [&str; 34] = [
@@ -53,9 +54,8 @@ fn bad() -> Vec<String> {
     bad
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ids_come_back_byte_for_byte() {
-    let (_store, _server, api) = begin().await;
+async fn ids_come_back_byte_for_byte(world: World) {
+    let api = begin_in(&world).await;
     let long = ["x".repeat(512), "é".repeat(256), "/".repeat(512)];
     let ids: Vec<&str> = GOOD.into_iter().chain(long.iter().map(String::as_str)).collect();
     for (place, id) in ids.iter().enumerate() {
@@ -82,10 +82,9 @@ async fn ids_come_back_byte_for_byte() {
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(ids.len() + 1), "each is an instance of its own");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_passes_ids_on_as_they_are() {
-    let (_store, server, api) = begin().await;
-    let cli = server.cli();
+async fn the_command_line_passes_ids_on_as_they_are(world: World) {
+    let api = begin_in(&world).await;
+    let cli = world.cli(1);
     for id in GOOD {
         let target = format!("item/{id}");
         let started = cli.run(&["start", &target, "-o", "json"]).json();
@@ -103,9 +102,8 @@ async fn the_command_line_passes_ids_on_as_they_are() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ids_that_would_not_survive_are_refused() {
-    let (_store, server, api) = begin().await;
+async fn ids_that_would_not_survive_are_refused(world: World) {
+    let api = begin_in(&world).await;
     for id in bad() {
         let start = Call::start("item", &json!({ "id": id }));
         api.call(&start).await.problem(400, "malformed");
@@ -119,17 +117,16 @@ async fn ids_that_would_not_survive_are_refused() {
     // In a path, as no client library would send it.
     for path in ["%2E", "%2e%2e", ".", "..", "%00", "%0A", "a%7F", "%C2%85", "%FF", "%C3%28", "%ED%A0%80"] {
         let line = format!("GET /v1/workflows/item/instances/{path}");
-        let request = raw::request(&line, server.address(), "", "");
-        let (status, head, body) = raw::exchange(server.address(), &request);
+        let request = raw::request(&line, world.node(1).address(), "", "");
+        let (status, head, body) = raw::exchange(world.node(1).address(), &request);
         assert_eq!(status, 400, "{path}: {body}");
         assert!(head.contains("application/problem+json") && body.contains("malformed"), "{path}: {head} {body}");
     }
     assert_eq!(api.get("/v1/workflows/item/instances").await.ok()["items"].as_array().map(Vec::len), Some(1));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn workflow_names_follow_their_pattern() {
-    let (_store, server, api) = begin().await;
+async fn workflow_names_follow_their_pattern(world: World) {
+    let api = begin_in(&world).await;
     let text = |name: &str| format!("workflow: {name:?}\ninitial: a\nstates: {{a: {{type: final}}}}\n");
     for name in ["a", "a-b_c9", &"a".repeat(64)] {
         api.put(name, &text(name)).await;
@@ -144,13 +141,12 @@ async fn workflow_names_follow_their_pattern() {
     }
     api.get("/v1/workflows//instances").await.problem(400, "malformed");
     let (status, _, _) =
-        raw::exchange(server.address(), &raw::request("GET /v1/workflows/%61", server.address(), "", ""));
+        raw::exchange(world.node(1).address(), &raw::request("GET /v1/workflows/%61", world.node(1).address(), "", ""));
     assert_eq!(status, 200, "an encoded letter is that letter");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn actors_and_roles_are_names_too() {
-    let (_store, _server, api) = begin().await;
+async fn actors_and_roles_are_names_too(world: World) {
+    let api = begin_in(&world).await;
     let bad = [
         json!(""),
         json!("a\nb"),
@@ -179,3 +175,11 @@ async fn actors_and_roles_are_names_too() {
         assert_eq!(rows.last().unwrap().actor, id);
     }
 }
+
+in_both_worlds!(
+    ids_come_back_byte_for_byte,
+    the_command_line_passes_ids_on_as_they_are,
+    ids_that_would_not_survive_are_refused,
+    workflow_names_follow_their_pattern,
+    actors_and_roles_are_names_too,
+);

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::support::api::Api;
 use crate::support::server::{Server, Store};
+use crate::support::world::World;
 
 /// A little of everything.
 const ITEM: &str = "
@@ -41,7 +42,18 @@ async fn begin() -> (Store, Server, Api) {
     let store = Store::new();
     let server = store.serve();
     let api = server.api();
+    prepare(&api).await;
+    (store, server, api)
+}
+
+/// Any nodes with the same.
+async fn begin_in(world: &World) -> Api {
+    let api = world.api();
+    prepare(&api).await;
+    api
+}
+
+async fn prepare(api: &Api) {
     api.put("item", ITEM).await;
     api.start("item", &json!({ "id": "i" })).await;
-    (store, server, api)
 }

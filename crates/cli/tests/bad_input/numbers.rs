@@ -2,28 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::begin;
+use crate::begin_in;
 use crate::support::call::{Call, instance};
+use crate::support::world::{World, in_both_worlds};
 
 /// The edges of i32, of what a double holds exactly, and of i64.
 const EXACT: [i64; 8] =
     [i32::MAX as i64, i32::MAX as i64 + 1, (1 << 53) + 1, i64::MAX, i64::MIN, i64::MAX - 1, -(1 << 53) - 1, 0];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn integers_are_kept_exactly() {
-    let (_store, server, api) = begin().await;
+async fn integers_are_kept_exactly(world: World) {
+    let api = begin_in(&world).await;
     for (place, number) in EXACT.into_iter().enumerate() {
         // By hand, so that no writer of ours can round it.
         let id = format!("n-{place}");
         let start = format!(r#"{{"id":"{id}","data":{{"n":{number},"deep":{{"list":[{number}]}}}}}}"#);
         let set = format!(r#"{{"event":"set","data":{{"value":{number}}}}}"#);
         api.call(&Call::start("item", &json!({})).text(start)).await.ok();
-        api.call(&Call::send("item", &id, &json!({})).text(set)).await.ok();
+        let node = world.node(place).api();
+        node.call(&Call::send("item", &id, &json!({})).text(set)).await.ok();
         let whole = [
             api.get(&instance("item", &id, "")).await.text,
-            api.get(&instance("item", &id, "?stale=ok")).await.text,
+            node.get(&instance("item", &id, "?stale=ok")).await.text,
             api.get("/v1/workflows/item/instances?limit=1").await.text,
-            server.cli().run(&["get", &format!("item/{id}"), "-o", "json"]).ok().to_owned(),
+            world.cli(1).run(&["get", &format!("item/{id}"), "-o", "json"]).ok().to_owned(),
         ];
         for text in whole {
             let compact: String = text.split_whitespace().collect();
@@ -36,9 +37,8 @@ async fn integers_are_kept_exactly() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sums_are_exact_or_refused() {
-    let (_store, _server, api) = begin().await;
+async fn sums_are_exact_or_refused(world: World) {
+    let api = begin_in(&world).await;
     api.start("item", &json!({ "id": "sum", "data": { "n": i64::from(i32::MAX) } })).await;
     let add = |n: Value| Call::send("item", "sum", &json!({ "event": "add", "data": { "n": n } }));
     assert_eq!(api.call(&add(json!(1))).await.outcome(), "applied");
@@ -56,9 +56,8 @@ async fn sums_are_exact_or_refused() {
 }
 
 /// What is no i64 is refused rather than rounded.
-#[tokio::test(flavor = "multi_thread")]
-async fn integers_beyond_i64_are_refused() {
-    let (_store, _server, api) = begin().await;
+async fn integers_beyond_i64_are_refused(world: World) {
+    let api = begin_in(&world).await;
     let beyond = ["9223372036854775808", "18446744073709551615", "18446744073709551616", "-9223372036854775809"];
     let mut kept = Vec::new();
     for number in beyond {
@@ -81,9 +80,8 @@ async fn integers_beyond_i64_are_refused() {
     assert_eq!(api.instance("item", "i").await["data"]["value"], json!(0.1), "fractions are kept");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn numbers_of_the_protocol_are_checked() {
-    let (_store, _server, api) = begin().await;
+async fn numbers_of_the_protocol_are_checked(world: World) {
+    let api = begin_in(&world).await;
     for field in ["expected_version", "wait_ms"] {
         for number in ["1.5", "\"1\"", "99999999999999999999", "[]"] {
             let body = format!(r#"{{"event":"submit","{field}":{number}}}"#);
@@ -104,3 +102,10 @@ async fn numbers_of_the_protocol_are_checked() {
     }
     api.get("/v1/workflows/item?version=x").await.problem(400, "malformed");
 }
+
+in_both_worlds!(
+    integers_are_kept_exactly,
+    sums_are_exact_or_refused,
+    integers_beyond_i64_are_refused,
+    numbers_of_the_protocol_are_checked,
+);

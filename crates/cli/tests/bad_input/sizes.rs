@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
-use crate::begin;
+use crate::begin_in;
 use crate::support::call::Call;
 use crate::support::raw;
+use crate::support::world::{World, in_both_worlds};
 
 /// DESIGN 11.
 const DATA_MAX: usize = 256 * 1024;
@@ -16,9 +17,8 @@ fn set(bytes: usize) -> Call {
     Call::send("item", "i", &json!({ "event": "set", "data": { "value": "x".repeat(bytes - frame) } }))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn four_megabytes_are_refused_and_the_instance_stays_usable() {
-    let (_store, _server, api) = begin().await;
+async fn four_megabytes_are_refused_and_the_instance_stays_usable(world: World) {
+    let api = begin_in(&world).await;
     for _ in 0..4 {
         // The data alone is a megabyte, so the body is more than that.
         let problem = api.call(&set(BODY_MAX)).await.problem(413, "too_large");
@@ -32,9 +32,8 @@ async fn four_megabytes_are_refused_and_the_instance_stays_usable() {
     assert_eq!(api.instance("item", "i").await["data"], json!({ "value": "small" }));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_limit_is_where_it_is_said_to_be() {
-    let (_store, _server, api) = begin().await;
+async fn the_limit_is_where_it_is_said_to_be(world: World) {
+    let api = begin_in(&world).await;
     assert_eq!(api.call(&set(DATA_MAX)).await.outcome(), "applied");
     api.call(&set(DATA_MAX + 1)).await.problem(413, "too_large");
     // Data grows by what is assigned, too: the instance is refused past the limit, not the event.
@@ -49,18 +48,16 @@ async fn the_limit_is_where_it_is_said_to_be() {
 }
 
 /// Characters are counted as the bytes that are stored, not as the sender escaped them.
-#[tokio::test(flavor = "multi_thread")]
-async fn escapes_do_not_count() {
-    let (_store, _server, api) = begin().await;
+async fn escapes_do_not_count(world: World) {
+    let api = begin_in(&world).await;
     let escaped = r"\u0061".repeat(DATA_MAX / 2);
     let body = format!(r#"{{"event":"set","data":{{"value":"{escaped}"}}}}"#);
     let answer = api.call(&Call::send("item", "i", &json!({})).text(body)).await;
     assert_eq!(answer.outcome(), "applied", "{} bytes of data", DATA_MAX / 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn other_bodies_have_their_limit_too() {
-    let (_store, _server, api) = begin().await;
+async fn other_bodies_have_their_limit_too(world: World) {
+    let api = begin_in(&world).await;
     let large = "x".repeat(BODY_MAX + 1);
     for call in [
         Call::put("item", &large),
@@ -77,20 +74,27 @@ async fn other_bodies_have_their_limit_too() {
 }
 
 /// The answer arrives, although the sender had not finished.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_of_many_megabytes_is_answered() {
-    let (_store, _server, api) = begin().await;
+async fn a_body_of_many_megabytes_is_answered(world: World) {
+    let api = begin_in(&world).await;
     for _ in 0..4 {
         api.call(&set(8 * BODY_MAX)).await.problem(413, "too_large");
     }
 }
 
 /// What a request announces is enough to refuse it: nobody waits for a body that nobody wants.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
-    let (_store, server, _api) = begin().await;
+async fn a_body_that_is_announced_too_large_is_refused_before_it_comes(world: World) {
+    begin_in(&world).await;
     let head = "POST /v1/workflows/item/instances/i/events HTTP/1.1\r\nConnection: close\r\nExpect: 100-continue\r\n";
-    let head = format!("{head}Host: {}\r\nContent-Length: 99999999999\r\n\r\n", server.address());
-    let (status, _, _) = raw::exchange(server.address(), head.as_bytes());
+    let head = format!("{head}Host: {}\r\nContent-Length: 99999999999\r\n\r\n", world.node(1).address());
+    let (status, _, _) = raw::exchange(world.node(1).address(), head.as_bytes());
     assert_eq!(status, 413);
 }
+
+in_both_worlds!(
+    four_megabytes_are_refused_and_the_instance_stays_usable,
+    the_limit_is_where_it_is_said_to_be,
+    escapes_do_not_count,
+    other_bodies_have_their_limit_too,
+    a_body_of_many_megabytes_is_answered,
+    a_body_that_is_announced_too_large_is_refused_before_it_comes,
+);

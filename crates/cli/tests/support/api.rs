@@ -1,5 +1,7 @@
 //! The HTTP API as a client sees it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,15 +11,21 @@ use super::call::{Answer, Call, instance};
 /// Longer than the server works on any request.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
 
-/// A way to one server, with connections of its own. Clones share them.
+/// A way to one server, or to several that are asked in turn, with connections of its own. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Api {
     http: reqwest::Client,
-    url: String,
+    urls: Arc<[String]>,
+    turn: Arc<AtomicUsize>,
 }
 
 impl Api {
     pub(crate) fn new(url: &str) -> Self {
+        Self::over(vec![url.to_owned()])
+    }
+
+    /// Requests are spread over these servers.
+    pub(crate) fn over(urls: Vec<String>) -> Self {
         // Whoever was first has set it; there is only one.
         let _set_before = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
@@ -27,12 +35,12 @@ impl Api {
             .timeout(ANSWER_MAX)
             .build()
             .expect("a client");
-        Self { http, url: url.to_owned() }
+        Self { http, urls: urls.into(), turn: Arc::default() }
     }
 
     /// The same client, for a server that listens elsewhere now.
     pub(crate) fn at(&self, url: &str) -> Self {
-        Self { http: self.http.clone(), url: url.to_owned() }
+        Self { http: self.http.clone(), urls: [url.to_owned()].into(), turn: Arc::default() }
     }
 
     /// Sends the request once.
@@ -40,7 +48,8 @@ impl Api {
     /// # Errors
     /// There was no connection, or it was lost before the answer was complete.
     pub(crate) async fn try_call(&self, call: &Call) -> Result<Answer, reqwest::Error> {
-        let mut request = self.http.request(call.method.clone(), format!("{}{}", self.url, call.path));
+        let url = &self.urls[self.turn.fetch_add(1, Ordering::Relaxed) % self.urls.len()];
+        let mut request = self.http.request(call.method.clone(), format!("{url}{}", call.path));
         for (name, value) in &call.headers {
             request = request.header(*name, value);
         }

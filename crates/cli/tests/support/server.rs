@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lockkeeper_testbed::{TestDatabase, shared_database};
 use tempfile::TempDir;
 
 use super::api::Api;
@@ -17,6 +18,9 @@ pub(crate) const END_MAX: Duration = Duration::from_secs(60);
 
 /// The place of a store, gone when dropped.
 pub(crate) struct Store {
+    /// None: a file in `dir`.
+    database: Option<TestDatabase>,
+    /// Where nodes and commands work.
     dir: TempDir,
 }
 
@@ -28,8 +32,19 @@ pub(crate) struct Server {
 }
 
 impl Store {
+    /// In a file of its own.
     pub(crate) fn new() -> Self {
-        Self { dir: TempDir::new().expect("a folder for the store") }
+        Self { database: None, dir: TempDir::new().expect("a folder for the store") }
+    }
+
+    /// In a PostgreSQL database of its own.
+    pub(crate) fn shared() -> Self {
+        Self { database: Some(shared_database()), ..Self::new() }
+    }
+
+    /// The database that it is in.
+    pub(crate) fn database(&self) -> &TestDatabase {
+        self.database.as_ref().expect("it is in a database")
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -43,14 +58,15 @@ impl Store {
 
     /// For `--store`.
     pub(crate) fn url(&self) -> String {
-        format!("sqlite://{}", self.file().display())
+        match &self.database {
+            Some(database) => database.url(),
+            None => format!("sqlite://{}", self.file().display()),
+        }
     }
 
     /// Starts a server on it, on a free port.
     pub(crate) fn serve(&self) -> Server {
-        let mut program = self.start("127.0.0.1:0");
-        let address = address(&program.wait_for("listening on http://", START_MAX));
-        Server { program, url: format!("http://{address}"), dir: self.dir().to_owned() }
+        Server::start(self.dir(), &self.url())
     }
 
     /// Starts a server that is not expected to listen.
@@ -70,6 +86,13 @@ pub(crate) fn address(rest: &str) -> String {
 }
 
 impl Server {
+    /// Starts a server on a store, on a free port.
+    pub(crate) fn start(dir: &Path, store: &str) -> Self {
+        let mut program = Program::start(dir, &["serve", "--listen", "127.0.0.1:0", "--store", store]);
+        let address = address(&program.wait_for("listening on http://", START_MAX));
+        Self { program, url: format!("http://{address}"), dir: dir.to_owned() }
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

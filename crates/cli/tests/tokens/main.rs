@@ -7,6 +7,7 @@ mod support;
 
 mod actors;
 mod administration;
+mod nodes;
 mod refusals;
 
 use serde_json::{Value, json};
@@ -48,7 +49,10 @@ fn create(store: &Store, name: &str, roles: &str) -> String {
 
 impl Guarded {
     async fn begin() -> Self {
-        let store = Store::new();
+        Self::on(Store::new()).await
+    }
+
+    async fn on(store: Store) -> Self {
         let admin = create(&store, "admin", "admin");
         let server = store.serve();
         let api = server.api();

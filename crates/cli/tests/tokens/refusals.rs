@@ -91,9 +91,18 @@ fn wrong_usage_is_told_apart() {
         let ended = store.start(listen).wait(REFUSED_WITHIN);
         assert_eq!(ended.code, Some(2), "{listen:?}: {}", ended.log);
     }
-    for url in ["postgres://app:hunter2@db/lock", "sqlite://", "lockkeeper.db"] {
+    for url in ["mysql://app:hunter2@db/lock", "postgres://app:hunter2@db:port/lock", "sqlite://", "lockkeeper.db"] {
         let said = store.cli().run(&["serve", "--store", url]);
         assert_eq!(said.code, Some(2), "{url}: {said:?}");
         assert!(!said.err.contains("hunter2"), "{said:?}");
     }
+}
+
+#[test]
+fn a_database_that_is_not_there_is_named_without_its_password() {
+    let store = Store::new();
+    // Port 9 is `discard`: nobody listens.
+    let said = store.cli().run(&["serve", "--store", "postgres://app:hunter2@127.0.0.1:9/lock"]);
+    let error = said.failed(1);
+    assert!(error.contains("postgres://127.0.0.1:9/lock") && !error.contains("hunter2"), "{said:?}");
 }
