@@ -81,8 +81,6 @@ pub(crate) struct Inner {
     pub(crate) watchers: Watchers,
     pub(crate) contention: Contention<InstanceKey>,
     pub(crate) hot_keys: HotKeys,
-    /// From when on contention control counts its time.
-    begun: Instant,
     pub(crate) budget: Arc<Budget>,
     active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
@@ -102,7 +100,6 @@ impl Engine {
             watchers: Watchers::default(),
             contention: Contention::new(),
             hot_keys: HotKeys::new(),
-            begun: Instant::now(),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
             active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
@@ -189,7 +186,7 @@ impl Inner {
 
     /// This moment, for contention control.
     pub(crate) fn moment(&self) -> Now {
-        Now { elapsed: self.begun.elapsed(), wall: self.clock.now() }
+        Now { elapsed: self.clock.elapsed(), wall: self.clock.now() }
     }
 
     /// What this node remembers of an instance, if the store is still in the life that it was in.

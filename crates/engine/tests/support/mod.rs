@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -60,6 +60,8 @@ pub struct FaultyStore {
     pub names_culprit: std::sync::atomic::AtomicBool,
     /// The commits that were delayed arrive within the next read.
     pub deliver_in_read: std::sync::atomic::AtomicBool,
+    /// What it adds to the life of the store below.
+    pub life: AtomicI64,
     /// Reads fail while it is set.
     pub blind: std::sync::atomic::AtomicBool,
 }
@@ -79,6 +81,7 @@ impl FaultyStore {
             rejects: Mutex::default(),
             names_culprit: true.into(),
             deliver_in_read: false.into(),
+            life: AtomicI64::new(0),
             blind: false.into(),
         })
     }
@@ -112,6 +115,14 @@ impl FaultyStore {
             any |= self.inner.commit_all(sets).await == Ok(AllVerdict::Committed);
         }
         any
+    }
+
+    fn life(&self) -> i64 {
+        self.life.load(Ordering::SeqCst)
+    }
+
+    fn living(&self, record: Record) -> Record {
+        Record { life: record.life + self.life(), ..record }
     }
 
     fn check_read(&self) -> Result<(), ReadError> {
@@ -151,6 +162,18 @@ impl RowLock for FaultyLock {
 
 impl FaultyStore {
     async fn commit_by(
+        &self,
+        mut set: ChangeSet,
+        commit: impl AsyncFnOnce(ChangeSet) -> Result<Verdict, CommitError>,
+    ) -> Result<Verdict, CommitError> {
+        set.life = set.life.map(|life| life - self.life());
+        Ok(match self.commit_faultily(set, commit).await? {
+            Verdict::Lost(record) => Verdict::Lost(record.map(|record| self.living(record))),
+            other => other,
+        })
+    }
+
+    async fn commit_faultily(
         &self,
         set: ChangeSet,
         commit: impl AsyncFnOnce(ChangeSet) -> Result<Verdict, CommitError>,
@@ -202,10 +225,14 @@ impl Store for FaultyStore {
         self.locks.fetch_add(1, Ordering::SeqCst);
         let locked = self.inner.lock(key, keys, now, on_locked).await?;
         let store = self.me.upgrade().expect("the store is alive");
-        Ok(Locked { hold: Box::new(FaultyLock { inner: locked.hold, store }), ..locked })
+        let (record, life) = (locked.record.map(|record| self.living(record)), locked.life + self.life());
+        Ok(Locked { record, life, hold: Box::new(FaultyLock { inner: locked.hold, store }), ..locked })
     }
 
-    async fn commit_all(&self, sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
+    async fn commit_all(&self, mut sets: Vec<ChangeSet>) -> Result<AllVerdict, CommitError> {
+        for set in &mut sets {
+            set.life = set.life.map(|life| life - self.life());
+        }
         self.commits.fetch_add(1, Ordering::SeqCst);
         let fault = self.faults.lock().unwrap().pop_front();
         let unknown = || Err(CommitError::Unknown("the connection broke".into()));
@@ -233,12 +260,13 @@ impl Store for FaultyStore {
         if self.deliver_in_read.swap(false, Ordering::SeqCst) {
             assert!(self.deliver().await, "the delayed commit finds its version");
         }
-        self.inner.read(key).await
+        Ok(self.inner.read(key).await?.map(|record| self.living(record)))
     }
 
     async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError> {
         self.check_read()?;
-        self.inner.confirm(key, keys, now).await
+        let confirmed = self.inner.confirm(key, keys, now).await?;
+        Ok(Confirmation { life: confirmed.life + self.life(), ..confirmed })
     }
 
     async fn committed(&self, key: &RecordKey, expected_version: i64, commit_id: Uuid) -> Result<bool, ReadError> {
@@ -275,6 +303,8 @@ impl Store for FaultyStore {
 
 /// An engine on a faulty store, and a second engine on the same file: another node, as far as the store can tell.
 pub struct House {
+    /// The store below, which knows no faults.
+    pub sound: Arc<dyn Store>,
     pub store: Arc<FaultyStore>,
     pub engine: Engine,
     pub other: Engine,
@@ -315,10 +345,10 @@ impl House {
         let sqlite: Arc<dyn Store> = Arc::new(sqlite);
         let store = FaultyStore::new(sqlite.clone());
         let engine = Engine::new(store.clone(), options);
-        let other = Engine::new(sqlite, Options::default());
+        let other = Engine::new(sqlite.clone(), Options::default());
         put(&engine, "case", WORKFLOW).await;
         store.commits.store(0, Ordering::SeqCst);
-        Self { store, engine, other, _folder: folder }
+        Self { sound: sqlite, store, engine, other, _folder: folder }
     }
 
     pub async fn start(&self, id: &str, data: serde_json::Value) {

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use tokio::time::timeout;
-use tokio_postgres::{Client, Row};
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use super::failure;
