@@ -1,4 +1,5 @@
-//! A client that never gives up: it sends a command under its key until somebody says what came of it.
+//! A client that never gives up: it sends a command under its key, to one node after another, until somebody says what
+//! came of it.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::command::Command;
 use crate::support::api::Api;
 use crate::support::call::Answer;
 
-/// The pause after an answer that says "later".
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pause after an answer that says "later": the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
-/// How long a lost server is waited for before it is asked again at the same address.
+/// How long nodes that are all lost are waited for before they are asked again at the same addresses.
 const NEW_ADDRESS_MAX: Duration = Duration::from_secs(1);
 
 /// Attempts of one command: far more than there are kills.
@@ -22,10 +23,10 @@ const ATTEMPTS_MAX: u32 = 1_000;
 /// One of many.
 pub(crate) struct Client {
     pub(crate) api: Api,
-    pub(crate) number: u64,
+    pub(crate) number: usize,
     pub(crate) random: StdRng,
-    /// Where the server listens.
-    pub(crate) address: watch::Receiver<String>,
+    /// Where the nodes listen.
+    pub(crate) addresses: watch::Receiver<Vec<String>>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -35,6 +36,8 @@ pub(crate) struct Done {
     pub(crate) answer: Answer,
     /// How often it was sent.
     pub(crate) attempts: u32,
+    /// What it was answered before: `unknown`, `unavailable`, `busy`.
+    pub(crate) before: Vec<String>,
 }
 
 impl Client {
@@ -51,13 +54,24 @@ impl Client {
     }
 
     async fn send(&mut self, command: Command) -> Done {
+        let (mut node, mut lost) = (self.number, 0);
+        let mut before = Vec::new();
         for attempts in 1..=ATTEMPTS_MAX {
-            let url = self.address.borrow_and_update().clone();
-            match self.api.at(&url).try_call(&command.call).await {
-                Ok(answer) if matches!(answer.status, 429 | 503 | 504) => sleep(PAUSE).await,
-                Ok(answer) => return Done { command, answer, attempts },
-                // The server was killed; its successor listens elsewhere.
-                Err(_) => drop(timeout(NEW_ADDRESS_MAX, self.address.changed()).await),
+            let urls = self.addresses.borrow_and_update().clone();
+            match self.api.at(&urls[node % urls.len()]).try_call(&command.call).await {
+                Ok(answer) if matches!(answer.status, 429 | 503 | 504) => {
+                    before.push(answer.outcome());
+                    sleep((PAUSE.0 * attempts).min(PAUSE.1)).await;
+                    (node, lost) = (node + 1, 0);
+                }
+                Ok(answer) => return Done { command, answer, attempts, before },
+                // The node was killed; its successor listens elsewhere. Until then there are the others.
+                Err(_) => {
+                    (node, lost) = (node + 1, lost + 1);
+                    if lost % urls.len() == 0 {
+                        drop(timeout(NEW_ADDRESS_MAX, self.addresses.changed()).await);
+                    }
+                }
             }
         }
         panic!("{} was sent {ATTEMPTS_MAX} times", command.key);

@@ -7,19 +7,35 @@ use serde_json::Value;
 
 use crate::client::Done;
 use crate::support::api::Api;
+use crate::support::call::instance;
 use crate::support::history::{Row, history};
 use crate::world::{COUNTERS, ON_HAND, REVIEWS, STOCKS};
 
 /// Of so many effective commands one is sent again at the end.
 const SENT_AGAIN: usize = 19;
 
+/// What the store has promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// What was acknowledged is kept.
+    Kept,
+    /// What was acknowledged shortly before a failover may be missing as a whole; all else holds.
+    MayLose,
+}
+
 /// The figures of a run that went well.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     acknowledged: usize,
     effective: usize,
+    /// Acknowledged with effect, and missing.
+    pub(crate) lost: usize,
     refused: usize,
     retried: usize,
+    /// Answered `unknown` and sent again.
+    pub(crate) unknown: usize,
+    /// Answered `unavailable` and sent again.
+    pub(crate) unavailable: usize,
     replayed: usize,
     sent_again: usize,
     instances: usize,
@@ -30,16 +46,17 @@ pub(crate) struct Verdict {
 type Histories = BTreeMap<(&'static str, String), Vec<Row>>;
 
 /// Checks everything.
-pub(crate) async fn judge(api: &Api, done: &[Done]) -> Verdict {
+pub(crate) async fn judge(api: &Api, done: &[Done], promise: Promise) -> Verdict {
     let mut verdict = Verdict { acknowledged: done.len(), ..Verdict::default() };
-    // First, so that one that took effect again would be seen below.
-    for one in done.iter().filter(|one| is_effective(one)).step_by(SENT_AGAIN) {
+    let kept = |_: &&Done| promise == Promise::Kept;
+    // First, so that one that took effect again would be seen below. One that was lost would take effect anew.
+    for one in done.iter().filter(kept).filter(|one| is_effective(one)).step_by(SENT_AGAIN) {
         let again = api.call(&one.command.call).await;
         assert!(again.replayed(), "sent again, {} was answered {again:?}", one.command.key);
         assert_eq!(again.json(), one.answer.json(), "{}", one.command.key);
         verdict.sent_again += 1;
     }
-    let histories = read(api, done).await;
+    let histories = read(api, done, promise).await;
     verdict.instances = histories.len();
     verdict.versions = histories.values().map(Vec::len).sum();
     let keys = places(&histories);
@@ -47,16 +64,23 @@ pub(crate) async fn judge(api: &Api, done: &[Done]) -> Verdict {
         let found = keys.get(one.command.key.as_str());
         if is_effective(one) {
             let told = (one.command.workflow, id(one), one.answer.version());
-            assert_eq!(found, Some(&told), "{}: {:?}", one.command.key, one.answer);
             verdict.effective += 1;
+            if found.is_none() && promise == Promise::MayLose {
+                verdict.lost += 1;
+            } else {
+                assert_eq!(found, Some(&told), "{}: {:?}", one.command.key, one.answer);
+            }
         } else {
             assert_eq!(found, None, "without effect, but recorded: {}: {:?}", one.command.key, one.answer);
             verdict.refused += usize::from(one.answer.status >= 400);
         }
         verdict.retried += usize::from(one.attempts > 1);
+        let was = |outcome: &str| usize::from(one.before.iter().any(|before| before == outcome));
+        verdict.unknown += was("unknown");
+        verdict.unavailable += was("unavailable");
         verdict.replayed += usize::from(one.answer.replayed());
     }
-    assert_eq!(keys.len(), verdict.effective, "a key in the history that nobody was told of");
+    assert_eq!(keys.len() + verdict.lost, verdict.effective, "a key in the history that nobody was told of");
     check_sums(api, &histories).await;
     verdict
 }
@@ -89,7 +113,7 @@ fn id(one: &Done) -> String {
     id
 }
 
-async fn read(api: &Api, done: &[Done]) -> Histories {
+async fn read(api: &Api, done: &[Done], promise: Promise) -> Histories {
     let shared = [("counter", COUNTERS), ("stock", STOCKS), ("review", REVIEWS)];
     let mut names: BTreeSet<(&'static str, String)> = shared
         .into_iter()
@@ -98,6 +122,10 @@ async fn read(api: &Api, done: &[Done]) -> Histories {
     names.extend(done.iter().filter(|one| is_effective(one)).map(|one| (one.command.workflow, id(one))));
     let mut histories = Histories::new();
     for (workflow, id) in names {
+        // One that was started shortly before a failover.
+        if promise == Promise::MayLose && api.get(&instance(workflow, &id, "")).await.status == 404 {
+            continue;
+        }
         let rows = history(api, workflow, &id).await;
         histories.insert((workflow, id), rows);
     }
@@ -151,11 +179,13 @@ fn check_quorums(rows: &[Row]) {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { acknowledged, effective, refused, retried, replayed, sent_again, instances, versions } = self;
+        let Self { acknowledged, effective, lost, refused, retried, unknown, unavailable, replayed, .. } = self;
+        let Self { sent_again, instances, versions, .. } = self;
         write!(
             f,
-            "{acknowledged} commands acknowledged, {effective} with effect, {refused} refused; {retried} sent more than \
-             once, {replayed} replayed, {sent_again} sent again at the end; {versions} versions of {instances} instances"
+            "{acknowledged} commands acknowledged, {effective} with effect, {lost} of them lost, {refused} refused; \
+             {retried} sent more than once ({unknown} after unknown, {unavailable} after unavailable), {replayed} \
+             replayed, {sent_again} sent again at the end; {versions} versions of {instances} instances"
         )
     }
 }
