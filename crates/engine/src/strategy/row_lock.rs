@@ -98,10 +98,8 @@ impl Attempt<'_> {
                 pending.answer(answer.unwrap_or_else(|| unreachable!("partitioned by having one")));
             }
             batch = rest.into_iter().map(|(_, pending)| pending).collect();
-            if contended {
-                // The lock was waited for: whoever has come meanwhile need not wait for another turn.
-                batch.extend(self.newcomers(&batch, &snapshot));
-            }
+            // Whoever has come while the lock was got need not wait for another turn.
+            batch.extend(self.newcomers(&batch, &snapshot));
         }
         self.decide_and_write(batch, snapshot, hold, seen).await
     }

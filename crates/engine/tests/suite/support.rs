@@ -1,12 +1,6 @@
 //! A store that fails as it is told to, and a workflow to move.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "a module of each test file, which uses a part of it"
-)]
-
+use std::any::Any;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -17,12 +11,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper_engine::{Answer, DefinitionText, Engine, HistoryItem, Options};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
-use lockkeeper_store::sqlite::{SqliteOptions, SqliteStore};
 use lockkeeper_store::{
     AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
     Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
-use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -301,14 +293,25 @@ impl Store for FaultyStore {
     }
 }
 
-/// An engine on a faulty store, and a second engine on the same file: another node, as far as the store can tell.
+/// An engine on a faulty store, and another node on the same database.
 pub struct House {
     /// The store below, which knows no faults.
     pub sound: Arc<dyn Store>,
     pub store: Arc<FaultyStore>,
     pub engine: Engine,
     pub other: Engine,
-    _folder: TempDir,
+    _place: Box<dyn Any + std::marker::Send>,
+}
+
+/// What the engines stand on.
+pub struct Ground {
+    /// The first node's store.
+    pub store: Arc<dyn Store>,
+    /// The other's. One file belongs to one process: there it is the same store, and another node for all that the
+    /// engine can tell.
+    pub other: Arc<dyn Store>,
+    /// What goes with it.
+    pub place: Box<dyn Any + std::marker::Send>,
 }
 
 /// A workflow with all that the tests move.
@@ -340,15 +343,13 @@ impl House {
     }
 
     pub async fn with(options: Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let sqlite = SqliteStore::open(&folder.path().join("t.db"), SqliteOptions::default()).unwrap();
-        let sqlite: Arc<dyn Store> = Arc::new(sqlite);
-        let store = FaultyStore::new(sqlite.clone());
+        let Ground { store: sound, other, place } = crate::ground().await;
+        let store = FaultyStore::new(sound.clone());
         let engine = Engine::new(store.clone(), options);
-        let other = Engine::new(sqlite.clone(), Options::default());
+        let other = Engine::new(other, Options::default());
         put(&engine, "case", WORKFLOW).await;
         store.commits.store(0, Ordering::SeqCst);
-        Self { sound: sqlite, store, engine, other, _folder: folder }
+        Self { sound, store, engine, other, _place: place }
     }
 
     pub async fn start(&self, id: &str, data: serde_json::Value) {

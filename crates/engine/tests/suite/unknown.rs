@@ -1,15 +1,12 @@
 //! Commits whose answer is lost are settled by what the store has, never guessed (FAULTS M16; promise P3).
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_model::Refusal;
 use serde_json::json;
-use support::{Fault, House, event, keyed, name, with_data};
+
+use super::support::{Fault, House, event, keyed, name, with_data};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_answer_was_lost_is_found_and_answered() {
@@ -54,7 +51,7 @@ async fn a_late_commit_that_wins_is_the_answer() {
     let answer = house.engine.send(event("a", "note", "bob"), None).await;
     assert_eq!((name(&answer), answer.result.unwrap().version), ("applied", 2));
     assert_eq!(house.history("a").await.len(), 2, "noted once");
-    assert_eq!(house.engine.instance(&support::key("a"), false).await.unwrap().data["notes"], 1);
+    assert_eq!(house.engine.instance(&super::support::key("a"), false).await.unwrap().data["notes"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,18 +64,22 @@ async fn a_late_commit_that_arrives_between_asking_and_reading_is_the_answer() {
     house.store.deliver_in_read.store(true, Ordering::SeqCst);
     let answer = house.engine.send(take(), None).await;
     assert_eq!((name(&answer), answer.result.unwrap().version), ("applied", 2));
-    assert_eq!(house.engine.instance(&support::key("a"), false).await.unwrap().data["on_hand"], 5, "taken once");
+    assert_eq!(house.engine.instance(&super::support::key("a"), false).await.unwrap().data["on_hand"], 5, "taken once");
     house.store.next(Fault::ArrivesLater);
     house.store.deliver_in_read.store(true, Ordering::SeqCst);
     let answer = house.engine.send_atomic(vec![event("b", "note", "bob"), take()], None).await.unwrap();
     assert_eq!(answer.successes.iter().map(|success| success.version).collect::<Vec<_>>(), [2, 3]);
-    assert_eq!(house.engine.instance(&support::key("a"), false).await.unwrap().data["on_hand"], 0, "taken once more");
+    assert_eq!(
+        house.engine.instance(&super::support::key("a"), false).await.unwrap().data["on_hand"],
+        0,
+        "taken once more"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_refusal_leaves_while_the_command_may_still_be_committed() {
     let house = House::new().await;
-    support::put(
+    super::support::put(
         &house.engine,
         "case",
         "workflow: case\ninitial: open\nstates:\n  open: {on: {bid: {target: sold, guard: 'now < timestamp(data.closes)'}}}\n  sold: {type: final}\n",
@@ -143,7 +144,7 @@ async fn a_batch_with_an_open_commit_gives_each_its_own_answer() {
     for person in 0..6 {
         let engine = house.engine.clone();
         let take = with_data(event("a", "take", &format!("p{person}")), json!({"quantity": 1}));
-        sending.push(support::queued(Box::pin(async move { engine.send(take, None).await })));
+        sending.push(super::support::queued(Box::pin(async move { engine.send(take, None).await })));
     }
     house.store.next(Fault::AnswerLost);
     house.store.next(Fault::AnswerLost);

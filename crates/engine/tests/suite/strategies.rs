@@ -1,9 +1,5 @@
 //! How commands commit as their definitions say, and what another session that has the row does to them.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,12 +8,13 @@ use lockkeeper_engine::{Answer, ManualClock, Options, Reason, Rung};
 use lockkeeper_model::Refusal;
 use lockkeeper_store::{Locked, OnLocked, RecordKey};
 use serde_json::json;
-use support::{Fault, House, event, key, keyed, name, put, queued, with_data};
+
+use super::support::{Fault, House, event, key, keyed, name, put, queued, with_data};
 
 /// The workflow with another way to commit.
 fn workflow(concurrency: &str) -> String {
     let whole = "concurrency: {strategy: optimistic, attempts: 3, backoff: 1ms}";
-    support::WORKFLOW.replace(whole, &format!("concurrency: {{{concurrency}}}"))
+    super::support::WORKFLOW.replace(whole, &format!("concurrency: {{{concurrency}}}"))
 }
 
 async fn house(concurrency: &str) -> House {
@@ -106,8 +103,8 @@ async fn who_does_not_wait_is_told_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transition_may_commit_otherwise_than_its_workflow() {
     let house = House::new().await;
-    let text =
-        support::WORKFLOW.replace("finish: done", "finish: {target: done, concurrency: {strategy: pessimistic}}");
+    let text = super::support::WORKFLOW
+        .replace("finish: done", "finish: {target: done, concurrency: {strategy: pessimistic}}");
     put(&house.engine, "case", &text).await;
     house.start("a", json!({})).await;
     assert_eq!(name(&note(&house, "bob").await), "applied");

@@ -1,16 +1,13 @@
 //! Two nodes on one store: what one has cached, the other may have changed (FAULTS M3, M8, M9).
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::{AtomicFailure, Options};
 use lockkeeper_model::{Action, Data, Refusal, Start, SuccessKind};
 use serde_json::json;
-use support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};
+
+use super::support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_cache_decides_nothing() {
@@ -72,7 +69,7 @@ async fn attempts_are_bounded_and_end_in_a_conflict() {
 #[tokio::test(flavor = "multi_thread")]
 async fn newcomers_do_not_inherit_attempts_nor_wait_for_a_backoff() {
     let house = House::new().await;
-    put(&house.engine, "case", &support::WORKFLOW.replace("backoff: 1ms", "backoff: 10s")).await;
+    put(&house.engine, "case", &super::support::WORKFLOW.replace("backoff: 1ms", "backoff: 10s")).await;
     house.start("a", json!({})).await;
     for _ in 0..2 {
         let other = house.other.clone();
@@ -125,7 +122,7 @@ async fn a_start_by_an_old_definition_is_decided_again_by_the_new() {
     put(
         &house.other,
         "case",
-        &support::WORKFLOW
+        &super::support::WORKFLOW
             .replace("initial: open", "initial: review\n# open is kept")
             .replace("reject: rejected", "reject: rejected\n      back: open"),
     )

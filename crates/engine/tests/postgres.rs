@@ -1,0 +1,20 @@
+//! The suite on a database that two nodes have open.
+
+mod suite;
+
+use std::sync::Arc;
+
+use lockkeeper_store::{PostgresOptions, PostgresStore, Store};
+use lockkeeper_testbed::shared_database;
+
+use suite::support::Ground;
+
+async fn ground() -> Ground {
+    let database = tokio::task::spawn_blocking(shared_database).await.expect("a database");
+    let node = async || {
+        let options = PostgresOptions::from_url(&database.url()).expect("a good url");
+        Arc::new(PostgresStore::open(options).await.expect("an empty store"))
+    };
+    let (store, other): (Arc<dyn Store>, Arc<dyn Store>) = (node().await, node().await);
+    Ground { store, other, place: Box::new(database) }
+}

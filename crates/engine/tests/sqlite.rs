@@ -1,0 +1,16 @@
+//! The suite on a file.
+
+mod suite;
+
+use std::sync::Arc;
+
+use lockkeeper_store::{SqliteOptions, SqliteStore, Store};
+
+use suite::support::Ground;
+
+async fn ground() -> Ground {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = SqliteStore::open(&folder.path().join("t.db"), SqliteOptions::default()).expect("an empty store");
+    let store: Arc<dyn Store> = Arc::new(store);
+    Ground { other: store.clone(), store, place: Box::new(folder) }
+}
