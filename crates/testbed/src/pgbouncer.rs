@@ -75,7 +75,8 @@ fn configure(folder: &Folder, port: u16, server: SocketAddr, pool: usize) {
     let settings = format!(
         "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
          auth_type = trust\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = {pool}\nmax_client_conn = 1000\n\
-         ignore_startup_parameters = extra_float_digits\n",
+         ignore_startup_parameters = extra_float_digits\n\
+         server_login_retry = 1\n",
         server.ip(),
         server.port(),
         users.display()

@@ -9,7 +9,9 @@ mod client;
 mod command;
 mod database;
 mod embedded;
+mod failover;
 mod load;
+mod memory;
 mod verdict;
 mod world;
 

@@ -5,5 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod contention;
 mod definitions;
+mod locked_rows;
 mod news;

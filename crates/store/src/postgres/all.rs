@@ -1,8 +1,8 @@
 //! Several change sets that stand or fall together: one transaction, everything locked in the order of the names, so
 //! that two such requests over the same records never wait for each other in a circle.
 //!
-//! The first try waits for no row. If one is locked it begins anew, among those who may wait for rows, and asks for one
-//! after the other.
+//! Nothing is held while a row is waited for: the first try passes over what is locked; if something was, the next one
+//! begins with it, waiting, and passes over the others. Only after some of these is everything waited for in order.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const INSERT_WAIT: Duration = Duration::from_millis(100);
 enum Ended {
     /// This set could not be.
     Failed(usize, Box<Verdict>),
-    /// Another session has a row of this set.
+    /// Another session has the row of this step.
     Locked(usize),
     /// This set's record was made by somebody else between its check and its write.
     Overtaken(usize),
@@ -49,18 +49,38 @@ enum Ended {
 struct Request<'a> {
     shared: &'a Shared,
     sets: &'a [ChangeSet],
-    /// What is locked, in the order of names: a set's record, or one that is required (none), by its set.
-    order: Vec<(&'a RecordKey, Option<usize>, usize)>,
-    /// Since when it waits for rows.
-    waiting: Option<Instant>,
+    steps: Vec<Step<'a>>,
+    waiting: Option<Waiting>,
 }
+
+/// A row to be locked; in the order of names.
+struct Step<'a> {
+    key: &'a RecordKey,
+    /// The set that it is locked for.
+    place: usize,
+    /// Whether it is written; else it is only required to stay as it is.
+    written: bool,
+}
+
+/// Some row was locked by another session.
+#[derive(Clone, Copy)]
+struct Waiting {
+    since: Instant,
+    /// The row's step.
+    step: usize,
+    /// How often one was.
+    times: u32,
+}
+
+/// Tries that hold nothing while they wait, before those that do.
+const POLITE: u32 = 3;
 
 /// Commits all sets or none.
 pub(super) async fn commit(shared: &Shared, sets: &[ChangeSet]) -> Result<AllVerdict, CommitError> {
     if sets.is_empty() {
         return Ok(AllVerdict::Committed);
     }
-    let mut request = Request { shared, sets, order: order(sets), waiting: None };
+    let mut request = Request { shared, sets, steps: steps(sets), waiting: None };
     let mut why = String::new();
     let mut tries = 0;
     while tries < TRIES {
@@ -98,11 +118,14 @@ pub(super) async fn commit(shared: &Shared, sets: &[ChangeSet]) -> Result<AllVer
                 why = reason;
                 tries += 1;
             }
-            Ended::Locked(index) => {
-                if let Some(waiting) = request.waiting {
-                    return failed(index, Verdict::LockTimeout { waited: waiting.elapsed() });
+            Ended::Locked(step) => {
+                let times = request.waiting.map_or(0, |waiting| waiting.times) + 1;
+                let since = request.waiting.map_or_else(Instant::now, |waiting| waiting.since);
+                if since.elapsed() >= shared.options.lock_wait {
+                    connection.done();
+                    return failed(request.steps[step].place, Verdict::LockTimeout { waited: since.elapsed() });
                 }
-                request.waiting = Some(Instant::now());
+                request.waiting = Some(Waiting { since, step, times });
             }
         }
         connection.done();
@@ -111,15 +134,14 @@ pub(super) async fn commit(shared: &Shared, sets: &[ChangeSet]) -> Result<AllVer
 }
 
 /// Everything that is locked, by name. A record that is required and changed is checked before it is.
-fn order(sets: &[ChangeSet]) -> Vec<(&RecordKey, Option<usize>, usize)> {
-    let required = sets
-        .iter()
-        .enumerate()
-        .flat_map(|(place, set)| set.requires.iter().map(move |requirement| (&requirement.key, (None, place))));
-    let changed = sets.iter().enumerate().map(|(place, set)| (&set.key, (Some(place), place)));
+fn steps(sets: &[ChangeSet]) -> Vec<Step<'_>> {
+    let step = |key, place, written| (key, Step { key, place, written });
+    let sets = || sets.iter().enumerate();
+    let required =
+        sets().flat_map(|(place, set)| set.requires.iter().map(move |required| step(&required.key, place, false)));
     // Of one name the later stays.
-    let by_name: BTreeMap<_, _> = required.chain(changed).collect();
-    by_name.into_iter().map(|(key, (set, of))| (key, set, of)).collect()
+    let by_name: BTreeMap<_, _> = required.chain(sets().map(|(place, set)| step(&set.key, place, true))).collect();
+    by_name.into_values().collect()
 }
 
 impl Request<'_> {
@@ -136,11 +158,7 @@ impl Request<'_> {
     /// How long rows may still be waited for.
     fn left(&self) -> Duration {
         let bound = self.shared.options.lock_wait;
-        self.waiting.map_or(bound, |since| bound.saturating_sub(since.elapsed()))
-    }
-
-    fn waits(&self) -> Waits {
-        if self.waiting.is_some() { Waits::up_to(self.left()) } else { Waits::skipping(self.left()) }
+        self.waiting.map_or(bound, |waiting| bound.saturating_sub(waiting.since.elapsed()))
     }
 
     /// One transaction. All sets are checked before any is written, so that a requirement on a record of the same commit
@@ -184,7 +202,7 @@ impl Request<'_> {
         Err(match fate {
             Fate::Unknown(detail) => Ended::Unknown(detail),
             // A rule that is looked at in the end; whose fault it is, is not said.
-            fate => ended(0, fate),
+            fate => self.ended(0, 0, fate),
         })
     }
 
@@ -199,74 +217,81 @@ impl Request<'_> {
         // An insert waits for one of the same name that is under way.
         let insert_wait = if self.waiting.is_some() { self.left() } else { INSERT_WAIT };
         let bound = format!("SET LOCAL lock_timeout = {}", insert_wait.as_millis().clamp(1, i32::MAX as u128));
-        let ones: Vec<(usize, One<'_>)> = self.changed().map(|place| (place, One::new(&self.sets[place]))).collect();
-        let calls = ones.iter().map(|(place, one)| {
-            let (sql, parameters) = (&self.shared.calls.write_one, one.write(&records[*place]));
-            async move { (*place, connection.client().query_typed(sql, &parameters).await) }
+        let written = || self.steps.iter().enumerate().filter(|(_, step)| step.written);
+        let ones: Vec<One<'_>> = written().map(|(_, step)| One::new(&self.sets[step.place])).collect();
+        let calls = written().zip(&ones).map(|((number, step), one)| {
+            let (sql, parameters) = (&self.shared.calls.write_one, one.write(&records[step.place]));
+            async move { (number, step.place, connection.client().query_typed(sql, &parameters).await) }
         });
         let (bounded, answers) = join(connection.client().batch_execute(&bound), join_all(calls)).await;
         bounded.map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
-        for (place, answer) in answers {
+        for (step, place, answer) in answers {
             let wrote = answer.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
-            if !wrote.map_err(|error| ended(place, failure::fate(&error)))? {
+            if !wrote.map_err(|error| self.ended(place, step, failure::fate(&error)))? {
                 return Err(Ended::Overtaken(place));
             }
         }
         Ok(())
     }
 
-    /// The places of the sets in the order of their names.
-    fn changed(&self) -> impl Iterator<Item = usize> {
-        self.order.iter().filter_map(|(_, set, _)| *set)
-    }
-
     /// Locks and checks everything: the records' numbers, in the order of `sets`; or why not.
     async fn check(&self, connection: &Connection) -> Result<Vec<Option<i64>>, Ended> {
         let mut found = Found { records: vec![None; self.sets.len()], failed: None, locked: None };
+        let mut rest: Vec<usize> = (0..self.steps.len()).collect();
+        let waited_for = match self.waiting {
+            None => Vec::new(),
+            Some(waiting) if waiting.times <= POLITE => vec![rest.remove(waiting.step)],
+            Some(_) => std::mem::take(&mut rest),
+        };
         let mut checked = Ok(());
-        if self.waiting.is_some() {
-            for step in &self.order {
-                let (place, answer) = self.step(connection, step, self.waits()).await;
-                checked = found.take(self.sets, step, place, answer);
-                if checked.is_err() || found.failed.is_some() {
-                    break;
-                }
+        for step in waited_for {
+            let answer = self.lock(connection, step, Waits::up_to(self.left())).await;
+            checked = found.take(self, step, answer);
+            if checked.is_err() || found.failed.is_some() {
+                rest.clear();
+                break;
             }
-        } else {
-            // Sent without waiting for the answers; the server works through them in this order.
-            let waits = self.waits();
-            let answers = join_all(self.order.iter().map(|step| self.step(connection, step, waits))).await;
-            let mut answers = self.order.iter().zip(answers);
+        }
+        // Sent without waiting for the answers; the server works through them in this order.
+        let waits = Waits::skipping(self.shared.options.lock_wait);
+        let answers = join_all(rest.iter().map(|step| self.lock(connection, *step, waits))).await;
+        for (step, answer) in rest.into_iter().zip(answers) {
             // The first error is the cause; what came after it only hears that the transaction has failed.
-            checked = answers.try_for_each(|(step, (place, answer))| found.take(self.sets, step, place, answer));
+            checked = checked.and_then(|()| found.take(self, step, answer));
         }
         // What is known to fail need not wait for anybody.
         match (found.failed, found.locked) {
             (Some((place, verdict)), _) => Err(Ended::Failed(place, Box::new(verdict))),
-            (None, Some(place)) => Err(Ended::Locked(place)),
+            (None, Some(step)) => Err(Ended::Locked(step)),
             (None, None) => checked.map(|()| found.records),
         }
     }
 
     /// Locks one row: to be written, with its checks; or to stay as it is until this ends.
-    async fn step(
-        &self,
-        connection: &Connection,
-        (key, set, of): &(&RecordKey, Option<usize>, usize),
-        waits: Waits,
-    ) -> (usize, Result<Vec<Row>, Error>) {
+    async fn lock(&self, connection: &Connection, step: usize, waits: Waits) -> Result<Vec<Row>, Error> {
         let (client, calls) = (connection.client(), &self.shared.calls);
-        match set {
-            Some(place) => {
-                let one = One::new(&self.sets[*place]);
-                (*place, client.query_typed(&calls.check_one, &one.check(&waits)).await)
-            }
-            None => {
-                let (space, id) = name(key);
-                let parameters: [Parameter<'_>; 2] = [(&space, Type::TEXT), (&id, Type::TEXT)];
-                let sql = if self.waiting.is_some() { &calls.share } else { &calls.share_now };
-                (*of, client.query_typed(sql, &parameters).await)
-            }
+        let step = &self.steps[step];
+        if step.written {
+            let one = One::new(&self.sets[step.place]);
+            return client.query_typed(&calls.check_one, &one.check(&waits)).await;
+        }
+        let (space, id) = name(step.key);
+        let parameters: [Parameter<'_>; 2] = [(&space, Type::TEXT), (&id, Type::TEXT)];
+        let bound = format!("SET LOCAL lock_timeout = {}", waits.bound_ms());
+        let share = if waits.skips() { &calls.share_now } else { &calls.share };
+        let (bounded, rows) = join(client.batch_execute(&bound), client.query_typed(share, &parameters)).await;
+        bounded?;
+        rows
+    }
+
+    /// What an error before COMMIT means.
+    fn ended(&self, place: usize, step: usize, fate: Fate) -> Ended {
+        match fate {
+            Fate::Rejected(reason) => Ended::Rejected(place, reason),
+            Fate::Locked => Ended::Locked(step),
+            Fate::Yielded(reason) => Ended::Yielded(reason),
+            // Nothing was sent to be committed.
+            Fate::TakenBack(detail) | Fate::Unknown(detail) => Ended::Unavailable(detail),
         }
     }
 
@@ -294,44 +319,29 @@ struct Found {
     records: Vec<Option<i64>>,
     /// The first set, by its place, that could not be.
     failed: Option<(usize, Verdict)>,
-    /// A set whose row was passed over.
+    /// A step whose row was passed over.
     locked: Option<usize>,
 }
 
 impl Found {
-    fn take(
-        &mut self,
-        sets: &[ChangeSet],
-        (_, set, _): &(&RecordKey, Option<usize>, usize),
-        place: usize,
-        answer: Result<Vec<Row>, Error>,
-    ) -> Result<(), Ended> {
-        let rows = answer.map_err(|error| ended(place, failure::fate(&error)))?;
-        if set.is_none() {
+    fn take(&mut self, request: &Request<'_>, number: usize, answer: Result<Vec<Row>, Error>) -> Result<(), Ended> {
+        let step = &request.steps[number];
+        let rows = answer.map_err(|error| request.ended(step.place, number, failure::fate(&error)))?;
+        if !step.written {
             return Ok(());
         }
         let row = rows.first().ok_or_else(|| Ended::Unavailable("the database gave no answer".to_owned()))?;
-        match told(row, &sets[place]).map_err(|error| Ended::Unavailable(failure::explain(&error)))? {
-            Told::Passed { record } => self.records[place] = record,
+        let told = told(row, &request.sets[step.place]);
+        match told.map_err(|error| Ended::Unavailable(failure::explain(&error)))? {
+            Told::Passed { record } => self.records[step.place] = record,
             Told::Verdict(verdict) => {
-                if self.failed.as_ref().is_none_or(|(first, _)| place < *first) {
-                    self.failed = Some((place, verdict));
+                if self.failed.as_ref().is_none_or(|(first, _)| step.place < *first) {
+                    self.failed = Some((step.place, verdict));
                 }
             }
-            Told::Locked => self.locked = self.locked.or(Some(place)),
+            Told::Locked => self.locked = self.locked.or(Some(number)),
         }
         Ok(())
-    }
-}
-
-/// What an error before COMMIT means.
-fn ended(place: usize, fate: Fate) -> Ended {
-    match fate {
-        Fate::Rejected(reason) => Ended::Rejected(place, reason),
-        Fate::Locked => Ended::Locked(place),
-        Fate::Yielded(reason) => Ended::Yielded(reason),
-        // Nothing was sent to be committed.
-        Fate::TakenBack(detail) | Fate::Unknown(detail) => Ended::Unavailable(detail),
     }
 }
 

@@ -3,22 +3,30 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
+use tokio_postgres::config::{LoadBalanceHosts, SslMode};
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Socket};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::check;
 use super::failure;
 use super::options::PostgresOptions;
 use super::schema::quoted;
+use super::socket::{self, Address, Peephole};
 use super::tls;
 use crate::OpenError;
 
@@ -37,7 +45,18 @@ pub(super) struct Link {
     pub(super) doubts: u64,
     /// A commit of its own did not wait for the synchronous standby to the end.
     cut_short: Arc<AtomicBool>,
+    peephole: Peephole,
+    peer: Peer,
     task: JoinHandle<()>,
+}
+
+/// Where the server was reached.
+#[derive(Clone, Debug)]
+enum Peer {
+    /// And by which name.
+    Tcp(SocketAddr, String),
+    #[cfg(unix)]
+    Unix(PathBuf),
 }
 
 /// No connection could be made.
@@ -50,7 +69,8 @@ pub(super) struct Refused {
 
 /// Makes connections.
 pub(super) struct Maker {
-    hosts: Vec<(String, Config)>,
+    hosts: Vec<Address>,
+    config: Config,
     tls: Option<MakeRustlsConnect>,
     ask_life: String,
     /// The host that was found to do last.
@@ -65,7 +85,8 @@ impl Maker {
     pub(super) fn new(options: &PostgresOptions) -> Result<Self, OpenError> {
         let tls = options.config.get_ssl_mode() != SslMode::Disable;
         Ok(Self {
-            hosts: hosts(&options.config),
+            hosts: Address::all(&options.config),
+            config: options.config.clone(),
             tls: tls.then(|| tls::connector(options)).transpose()?,
             ask_life: format!("SELECT {}.life()", quoted(&options.schema)),
             last: AtomicUsize::new(first(&options.config)),
@@ -94,8 +115,8 @@ impl Maker {
         let order = std::iter::once(last).chain((0..count).filter(|place| *place != last));
         let (mut why, mut full) = (Vec::new(), false);
         for place in order {
-            let Some((name, config)) = self.hosts.get(place) else { continue };
-            let refused = match timeout(each, self.connect(config)).await {
+            let Some(host) = self.hosts.get(place) else { continue };
+            let refused = match timeout(each, self.connect(host, each)).await {
                 Ok(Ok(link)) => {
                     self.last.store(place, Ordering::Relaxed);
                     return Ok(link);
@@ -104,19 +125,35 @@ impl Maker {
                 Err(_) => Refused::because(format!("no answer within {each:?}")),
             };
             full |= refused.full;
-            why.push(if count > 1 { format!("{name}: {}", refused.detail) } else { refused.detail });
+            why.push(if count > 1 { format!("{}: {}", host.describe(), refused.detail) } else { refused.detail });
         }
         Err(Refused { detail: why.join("; "), full })
     }
 
-    async fn connect(&self, config: &Config) -> Result<Link, Refused> {
-        let cut_short = Arc::new(AtomicBool::new(false));
-        let (client, task) = match &self.tls {
-            Some(tls) => connect(config, tls.clone(), &cut_short).await?,
-            None => connect(config, NoTls, &cut_short).await?,
+    async fn connect(&self, host: &Address, bound: Duration) -> Result<Link, Refused> {
+        let unreachable = |error: std::io::Error| Refused::because(format!("it cannot be reached: {error}"));
+        let mut link = match host {
+            Address::Tcp { host, port, name } => {
+                let (stream, address) = socket::tcp(&self.config, host, *port, bound).await.map_err(unreachable)?;
+                let peephole = Peephole::of(&stream).map_err(unreachable)?;
+                let peer = Peer::Tcp(address, name.clone());
+                match &self.tls {
+                    Some(tls) => begin(&self.config, stream, by_name(tls, name)?, peephole, peer).await?,
+                    None => begin(&self.config, stream, NoTls, peephole, peer).await?,
+                }
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                let peephole = Peephole::of(&stream).map_err(unreachable)?;
+                // There is nobody in between: libpq does not ask for TLS here either, whatever `sslmode` says.
+                let mut config = self.config.clone();
+                config.ssl_mode(SslMode::Disable);
+                begin(&config, stream, NoTls, peephole, Peer::Unix(path.clone())).await?
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => return Err(Refused::because("there are no such sockets here".to_owned())),
         };
-        // Made at once: it ends the task however this ends.
-        let mut link = Link { client, particular: false, life: 0, doubts: 0, cut_short, task };
         let passed = check::session(&link.client).await.map_err(Refused::because)?;
         link.particular = passed.particular;
         if *self.system.get_or_init(|| passed.system) != passed.system {
@@ -148,15 +185,24 @@ impl Maker {
 
     /// Asks the server to end what a session is at, and waits until it was asked.
     pub(super) async fn cancel(&self, link: &Link) {
+        // Whatever comes of it: the session is not used before it has answered.
+        let _asked = timeout(CANCEL_WAIT, self.ask_to_cancel(link)).await;
+    }
+
+    async fn ask_to_cancel(&self, link: &Link) -> Option<()> {
         let token = link.client.cancel_token();
-        let asked = async {
-            match &self.tls {
-                Some(tls) => token.cancel_query(tls.clone()).await,
-                None => token.cancel_query(NoTls).await,
+        let asked = match &link.peer {
+            Peer::Tcp(address, name) => {
+                let stream = TcpStream::connect(address).await.ok()?;
+                match &self.tls {
+                    Some(tls) => token.cancel_query_raw(stream, by_name(tls, name).ok()?).await,
+                    None => token.cancel_query_raw(stream, NoTls).await,
+                }
             }
+            #[cfg(unix)]
+            Peer::Unix(path) => token.cancel_query_raw(UnixStream::connect(path).await.ok()?, NoTls).await,
         };
-        // Whatever came of it: the session is not used before it has answered.
-        let _asked = timeout(CANCEL_WAIT, asked).await;
+        asked.ok()
     }
 }
 
@@ -173,6 +219,11 @@ impl Refused {
 }
 
 impl Link {
+    /// Whether a session at rest is still there, as far as can be seen without asking.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.client.is_closed() && self.peephole.is_quiet()
+    }
+
     /// Whether a commit of this session was told to be done before the synchronous standby had it: somebody cancelled
     /// its wait, which the server says in a warning only.
     pub(super) fn was_cut_short(&self) -> bool {
@@ -187,23 +238,34 @@ impl Drop for Link {
     }
 }
 
-async fn connect<T>(config: &Config, tls: T, cut_short: &Arc<AtomicBool>) -> Result<(Client, JoinHandle<()>), Refused>
+type TlsByName = <MakeRustlsConnect as MakeTlsConnect<TcpStream>>::TlsConnect;
+
+/// TLS with a server of that name.
+fn by_name(tls: &MakeRustlsConnect, name: &str) -> Result<TlsByName, Refused> {
+    let made = MakeTlsConnect::<TcpStream>::make_tls_connect(&mut tls.clone(), name);
+    made.map_err(|error| Refused::because(format!("no certificate can be for {name:?}: {error}")))
+}
+
+/// Makes a session over a socket.
+async fn begin<S, T>(config: &Config, stream: S, tls: T, peephole: Peephole, peer: Peer) -> Result<Link, Refused>
 where
-    T: MakeTlsConnect<Socket>,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: TlsConnect<S>,
     T::Stream: Send + 'static,
 {
-    let (client, mut connection) = config.connect(tls).await.map_err(|error| Refused {
+    let (client, mut connection) = config.connect_raw(stream, tls).await.map_err(|error| Refused {
         detail: failure::explain(&error),
         full: error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
     })?;
-    let cut_short = cut_short.clone();
+    let cut_short = Arc::new(AtomicBool::new(false));
+    let seen = cut_short.clone();
     let task = tokio::spawn(async move {
         loop {
             match poll_fn(|context| connection.poll_message(context)).await {
                 // Read before the answer that follows it.
                 Some(Ok(AsyncMessage::Notice(notice))) if cuts_short(&notice) => {
                     tracing::error!(warning = notice.message(), "a commit may be missing on the synchronous standby");
-                    cut_short.store(true, Ordering::Release);
+                    seen.store(true, Ordering::Release);
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
@@ -214,18 +276,12 @@ where
             }
         }
     });
-    Ok((client, task))
+    Ok(Link { client, particular: false, life: 0, doubts: 0, cut_short, peephole, peer, task })
 }
 
 /// By the place in the server's source: the text is in the server's language.
 fn cuts_short(notice: &DbError) -> bool {
     notice.routine() == Some("SyncRepWaitForLSN")
-}
-
-/// The hosts by their names, each with a configuration of its own.
-fn hosts(config: &Config) -> Vec<(String, Config)> {
-    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-    (0..count).map(|place| (name(config, place), only(config, place))).collect()
 }
 
 /// The host to begin with.
@@ -235,55 +291,4 @@ fn first(config: &Config) -> usize {
         LoadBalanceHosts::Random => RandomState::new().hash_one(()) as usize % count,
         _ => 0,
     }
-}
-
-/// `host:port`.
-pub(super) fn name(config: &Config, place: usize) -> String {
-    let port = port(config, place);
-    match (config.get_hosts().get(place), config.get_hostaddrs().get(place)) {
-        (Some(Host::Tcp(name)), _) => format!("{name}:{port}"),
-        (Some(Host::Unix(path)), _) => format!("{}:{port}", path.display()),
-        (None, Some(address)) => format!("{address}:{port}"),
-        (None, None) => String::new(),
-    }
-}
-
-fn port(config: &Config, place: usize) -> u16 {
-    let ports = config.get_ports();
-    ports.get(place).or_else(|| ports.first()).copied().unwrap_or(5432)
-}
-
-/// The configuration with one of its hosts.
-fn only(config: &Config, place: usize) -> Config {
-    let mut one = Config::new();
-    match config.get_hosts().get(place) {
-        Some(Host::Tcp(name)) => {
-            one.host(name);
-        }
-        Some(Host::Unix(path)) => {
-            one.host_path(path);
-        }
-        None => {}
-    }
-    macro_rules! copy {
-        ($($of:ident: $field:ident $(($star:tt))?),* $(,)?) => {
-            $(if let Some(value) = config.$of() {
-                one.$field($($star)? value);
-            })*
-        };
-    }
-    copy! {
-        get_user: user, get_password: password, get_dbname: dbname, get_options: options,
-        get_application_name: application_name, get_connect_timeout: connect_timeout(*),
-        get_tcp_user_timeout: tcp_user_timeout(*), get_keepalives_interval: keepalives_interval,
-        get_keepalives_retries: keepalives_retries,
-    }
-    if let Some(address) = config.get_hostaddrs().get(place) {
-        one.hostaddr(*address);
-    }
-    one.port(port(config, place));
-    one.keepalives(config.get_keepalives()).keepalives_idle(config.get_keepalives_idle());
-    one.ssl_mode(config.get_ssl_mode()).ssl_negotiation(config.get_ssl_negotiation());
-    one.target_session_attrs(config.get_target_session_attrs()).channel_binding(config.get_channel_binding());
-    one
 }

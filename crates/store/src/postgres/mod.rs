@@ -25,6 +25,7 @@ mod row_lock;
 mod rows;
 mod schema;
 mod single;
+mod socket;
 mod store;
 mod tls;
 mod values;

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
-use super::{connect, failure};
+use super::failure;
+use super::socket::Address;
 use crate::OpenError;
 
 /// Settings of a [`super::PostgresStore`].
@@ -106,6 +107,9 @@ impl PostgresOptions {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(bad_url("it names no host"));
         }
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(bad_url("target_session_attrs=read-only: a store is written to"));
+        }
         if own.root.is_some() && own.verify == Verify::Nothing && config.get_ssl_mode() == SslMode::Require {
             // As libpq does: whoever names authorities wants them asked.
             own.verify = Verify::Authority;
@@ -134,8 +138,7 @@ impl PostgresOptions {
 
     /// `postgres://host:port/database`, for people: no user, no password.
     pub(super) fn describe(&self) -> String {
-        let count = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
-        let hosts: Vec<String> = (0..count).map(|place| connect::name(&self.config, place)).collect();
+        let hosts: Vec<String> = Address::all(&self.config).iter().map(Address::describe).collect();
         let schema = if self.schema == SCHEMA { String::new() } else { format!("?schema={}", self.schema) };
         format!("postgres://{}/{}{schema}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
     }

@@ -134,7 +134,7 @@ impl Connections {
 
     /// Whether a connection at rest can be used: it is open, of no former life, and answers if there is doubt.
     async fn will_do(&self, link: &mut Link, deadline: Instant) -> bool {
-        if link.client.is_closed() || link.was_cut_short() || link.life < self.maker.newest_life() {
+        if !link.is_quiet() || link.was_cut_short() || link.life < self.maker.newest_life() {
             return false;
         }
         let doubts = self.doubts.load(Ordering::Acquire);
@@ -204,9 +204,9 @@ impl Connection {
         self.left = Left::RowWait;
     }
 
-    /// Whether the session is over; then nothing that is sent arrives.
+    /// Whether the session is over, while nothing is under way; then nothing that is sent arrives.
     pub(super) fn is_over(&self) -> bool {
-        self.client().is_closed()
+        !self.link().is_quiet()
     }
 
     /// Runs one call in a transaction of its own.

@@ -20,13 +20,23 @@ pub(super) struct Waits {
 impl Waits {
     /// For whatever is locked, each time so long.
     pub(super) fn up_to(bound: Duration) -> Self {
-        // A bound of 0 would be none.
-        Self { lock_ms: i32::try_from(bound.as_millis()).unwrap_or(i32::MAX).max(1), skip: false }
+        // Rounded up, so that whoever is told to have waited has. A bound of 0 would be none.
+        Self { lock_ms: i32::try_from(bound.as_micros().div_ceil(1000)).unwrap_or(i32::MAX).max(1), skip: false }
     }
 
     /// As [`Self::up_to`], but not for a row that another session has locked.
     pub(super) fn skipping(bound: Duration) -> Self {
         Self { skip: true, ..Self::up_to(bound) }
+    }
+
+    /// Milliseconds.
+    pub(super) fn bound_ms(&self) -> i32 {
+        self.lock_ms
+    }
+
+    /// Whether a locked row is passed over.
+    pub(super) fn skips(&self) -> bool {
+        self.skip
     }
 
     /// The bound, and whether a locked row is passed over.

@@ -1,0 +1,15 @@
+//! What only the store in PostgreSQL must do: with real servers, which are killed, paused, replaced and cut off.
+
+mod defaults;
+mod failover;
+mod killed;
+mod opening;
+mod pool;
+mod pooler;
+mod roles;
+mod rows;
+mod synced;
+mod tls;
+mod tools;
+mod unknown;
+mod writers;

@@ -1,0 +1,158 @@
+//! Writers that go on whatever happens to the server, and keep a record of what they were told.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lockkeeper_store::{CommitError, PostgresStore, RecordKey, Store, Verdict};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::tools::{LONG, key, next};
+
+/// Between two tries while there is no server.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Many tasks, each with a record of its own, and all of them with one that they share.
+pub(crate) struct Writers {
+    store: Arc<PostgresStore>,
+    tasks: JoinSet<Told>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: AtomicBool,
+    acknowledged: AtomicUsize,
+    unknown: AtomicUsize,
+}
+
+/// What one writer was told of one record.
+struct Told {
+    key: RecordKey,
+    /// These took place.
+    acknowledged: Vec<(i64, Uuid)>,
+    /// These were found not to have taken place.
+    missing: HashSet<Uuid>,
+}
+
+impl Writers {
+    /// Starts as many writers, half of them on one record.
+    pub(crate) fn start(store: &Arc<PostgresStore>, count: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        for writer in 0..count {
+            let id = if writer % 2 == 0 { "hot".to_owned() } else { format!("own{writer}") };
+            tasks.spawn(write(store.clone(), key(&id), shared.clone()));
+        }
+        Self { store: store.clone(), tasks, shared }
+    }
+
+    /// Waits until so many more commits were acknowledged.
+    pub(crate) async fn progress(&self, more: usize) {
+        let (begun, before) = (Instant::now(), self.shared.acknowledged.load(Ordering::SeqCst));
+        while self.shared.acknowledged.load(Ordering::SeqCst) < before + more {
+            assert!(begun.elapsed() < LONG, "commits do not go on");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// How many were told that their commit's fate is not known.
+    pub(crate) fn unknown(&self) -> usize {
+        self.shared.unknown.load(Ordering::SeqCst)
+    }
+
+    /// Ends the writers and holds the history against what they were told.
+    pub(crate) async fn check(mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        let mut all: Vec<Told> = Vec::new();
+        while let Some(told) = self.tasks.join_next().await {
+            all.push(told.expect("a writer does not panic"));
+        }
+        let keys: HashSet<RecordKey> = all.iter().map(|told| told.key.clone()).collect();
+        for key in keys {
+            let its: Vec<&Told> = all.iter().filter(|told| told.key == key).collect();
+            self.check_record(&key, &its).await;
+        }
+    }
+
+    async fn check_record(&self, key: &RecordKey, its: &[&Told]) {
+        let history = history(&self.store, key).await;
+        for (place, (version, _)) in (1..).zip(&history) {
+            assert_eq!(*version, place, "{key}: no gap");
+        }
+        let ids: HashSet<Uuid> = history.iter().map(|(_, id)| *id).collect();
+        assert_eq!(ids.len(), history.len(), "{key}: nothing twice");
+        let mut told = HashSet::new();
+        for (version, id) in its.iter().flat_map(|told| &told.acknowledged) {
+            assert!(told.insert(*id) && history.contains(&(*version, *id)), "{key} {version} was acknowledged");
+        }
+        for id in ids {
+            assert!(told.contains(&id), "{key}: nobody was told of {id}");
+        }
+        assert!(its.iter().all(|its| its.missing.is_disjoint(&told)), "{key}: found missing, and yet there");
+        let read = self.store.read(key).await.expect("an answer").map_or(0, |record| record.version);
+        assert_eq!(read as usize, history.len(), "{key}: the record and its history say the same");
+    }
+}
+
+/// All versions with their commits.
+pub(crate) async fn history(store: &PostgresStore, key: &RecordKey) -> Vec<(i64, Uuid)> {
+    let mut history: Vec<(i64, Uuid)> = Vec::new();
+    loop {
+        let after = history.last().map_or(0, |(version, _)| *version);
+        let page = store.events(key, after, 1000).await.expect("an answer");
+        if page.is_empty() {
+            return history;
+        }
+        history.extend(page.iter().map(|event| (event.version, event.commit_id)));
+    }
+}
+
+async fn write(store: Arc<PostgresStore>, key: RecordKey, shared: Arc<Shared>) -> Told {
+    let mut told = Told { key, acknowledged: Vec::new(), missing: HashSet::new() };
+    let mut version = 0;
+    while !shared.stopped.load(Ordering::SeqCst) {
+        let set = next(&told.key, version);
+        let id = set.commit_id;
+        let took_place = match store.commit(set).await {
+            Ok(Verdict::Committed) => true,
+            Ok(Verdict::Lost(current)) => {
+                version = current.map_or(0, |record| record.version);
+                continue;
+            }
+            Err(CommitError::Unavailable(_)) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            Err(CommitError::Unknown(_)) => {
+                shared.unknown.fetch_add(1, Ordering::SeqCst);
+                let took_place = settle(&store, &told.key, version, id).await;
+                if !took_place {
+                    told.missing.insert(id);
+                }
+                took_place
+            }
+            Ok(other) => panic!("{other:?}"),
+        };
+        if took_place {
+            version += 1;
+            told.acknowledged.push((version, id));
+            shared.acknowledged.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    told
+}
+
+/// Asks after a commit until the store answers.
+async fn settle(store: &PostgresStore, key: &RecordKey, expected: i64, id: Uuid) -> bool {
+    let begun = Instant::now();
+    loop {
+        match store.committed(key, expected, id).await {
+            Ok(took_place) => return took_place,
+            Err(error) => assert!(begun.elapsed() < LONG, "{error}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
