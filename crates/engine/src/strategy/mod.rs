@@ -12,35 +12,29 @@
 mod backoff;
 mod plan;
 mod row_lock;
+mod settle;
+mod snapshot;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_model::definition::{Concurrency, Strategy};
-use lockkeeper_model::{Action, Instance, InstanceKey, Refusal};
-use lockkeeper_store::{ChangeSet, CommitError, ListOrder, Record, RecordKey, StoredKey, Verdict};
+use lockkeeper_model::{Instance, InstanceKey, Refusal};
+use lockkeeper_store::{ChangeSet, CommitError, Record, StoredKey, Verdict};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 pub(crate) use self::backoff::{backoff, pause};
 use self::plan::Plan;
-use crate::batch::{self, Folded, Judges, Member, Snapshot, stored_answer};
+use self::settle::{Unsettled, finish};
+use crate::batch::{self, Folded, Member, Snapshot, stored_answer};
 use crate::codec;
 use crate::combiner::Driver;
 use crate::contention::Try;
-use crate::definitions::{known_names, unavailable};
+use crate::definitions::unavailable;
 use crate::engine::{Answer, Inner};
 use crate::limits::ADAPTIVE_LOSSES_MAX;
 use crate::pending::Pending;
-
-/// A commit that was sent and not answered, with the answers that it would justify.
-struct Unsettled {
-    commit_id: Uuid,
-    expected_version: i64,
-    life: Option<i64>,
-    instance: Option<Arc<Instance>>,
-    answers: Vec<Answer>,
-}
 
 /// What is remembered of a change set that was sent.
 struct Sent {
@@ -156,11 +150,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether something came between asking after the open commits and reading: it may be one of them.
-    fn passed_by(&self, snapshot: &Snapshot) -> bool {
-        self.unsettled.iter().any(|open| open.expected_version < snapshot.version)
-    }
-
     fn begin_try(&mut self, batch: &[Pending]) {
         let oldest = batch.iter().map(|pending| pending.arrived).min();
         self.now = Try {
@@ -177,109 +166,6 @@ impl<'a> Attempt<'a> {
         for switch in switches {
             tracing::info!(key = %switch.key, "{switch}");
         }
-    }
-
-    /// What this node remembers, else what the store has.
-    async fn snapshot(&self) -> Result<Snapshot, Refusal> {
-        match self.inner.remembered(self.key) {
-            Some(remembered) => Ok(Snapshot {
-                version: remembered.instance.version,
-                instance: Some(remembered.instance),
-                life: Some(remembered.life),
-                proven: remembered.proven,
-                fresh: false,
-            }),
-            None => self.read().await,
-        }
-    }
-
-    async fn read(&self) -> Result<Snapshot, Refusal> {
-        let key = codec::instance_record(self.key);
-        // A record that is not there says nothing of the store's life: then the last known one is the condition.
-        let life = match self.inner.definitions.life() {
-            Some(life) => life,
-            None => self.learn_life(&key).await?,
-        };
-        let record = self.inner.store.read(&key).await.map_err(|error| unavailable(&error))?;
-        self.remember(record, Some(life))
-    }
-
-    async fn learn_life(&self, key: &RecordKey) -> Result<i64, Refusal> {
-        let confirmed = self.inner.store.confirm(key, &[], self.inner.clock.now()).await;
-        let life = confirmed.map_err(|error| unavailable(&error))?.life;
-        self.inner.definitions.note_life(life);
-        Ok(life)
-    }
-
-    /// Takes the record as the snapshot, and into the cache.
-    fn remember(&self, record: Option<Record>, life: Option<i64>) -> Result<Snapshot, Refusal> {
-        let proven = Instant::now();
-        let Some(record) = record else {
-            self.inner.cache.forget(self.key);
-            return Ok(Snapshot { version: 0, instance: None, life, proven, fresh: true });
-        };
-        self.inner.definitions.note_life(record.life);
-        let instance = Arc::new(codec::decode_instance(&record)?);
-        self.inner.cache.put(self.key, instance.clone(), record.life);
-        Ok(Snapshot { version: record.version, instance: Some(instance), life: Some(record.life), proven, fresh: true })
-    }
-
-    /// The definitions that the batch needs, and no others.
-    async fn judges(&self, batch: &[Pending], snapshot: &Snapshot) -> Result<Judges, Refusal> {
-        let definitions = &self.inner.definitions;
-        let workflow = &self.key.workflow;
-        let is_start = |pending: &Pending| matches!(pending.command.action, Action::Start(_));
-        let current = match &snapshot.instance {
-            Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
-            None => None,
-        };
-        let newest = match batch.iter().any(is_start) || current.is_none() {
-            true => Some(definitions.newest(workflow).await),
-            false => None,
-        };
-        let missing = match (&current, &newest) {
-            (None, Some(Err(refusal))) => Some(refusal.clone()),
-            (None, _) if !batch.iter().all(is_start) => Some(Refusal::UnknownInstance {
-                workflow: workflow.to_string(),
-                id: self.key.id.to_string(),
-                known: known_names(&*self.inner.store, workflow.as_str(), ListOrder::Newest).await,
-            }),
-            _ => None,
-        };
-        Ok(Judges { current, newest, missing })
-    }
-
-    /// The definitions that the batch needs, if all of them are in memory.
-    fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
-        let definitions = &self.inner.definitions;
-        let workflow = &self.key.workflow;
-        let starts = batch.iter().any(|pending| matches!(pending.command.action, Action::Start(_)));
-        let current = match &snapshot.instance {
-            Some(instance) => Some(definitions.compiled(workflow, instance.definition_version)?),
-            None => None,
-        };
-        let newest = match starts || current.is_none() {
-            true => Some(Ok(definitions.newest_compiled(workflow)?)),
-            false => None,
-        };
-        let all_start = batch.iter().all(|pending| matches!(pending.command.action, Action::Start(_)));
-        // Whoever means an instance that is not there is told what is: that takes a look into the store.
-        (current.is_some() || all_start).then_some(Judges { current, newest, missing: None })
-    }
-
-    /// Nothing can be decided or written; but a commit whose fate is open is asked after until the deadline.
-    async fn no_snapshot(&mut self, batch: Vec<Pending>, refusal: Refusal) -> Step {
-        if self.unsettled.is_empty() {
-            return refuse_all(batch, &refusal);
-        }
-        self.ask_again(batch).await
-    }
-
-    /// Goes round again after a pause, to ask after the open commits.
-    async fn ask_again(&mut self, batch: Vec<Pending>) -> Step {
-        self.tries += 1;
-        pause(self.tries).await;
-        Step::Again(batch)
     }
 
     async fn commit(&mut self, mut folded: Folded, snapshot: &Snapshot) -> Step {
@@ -467,27 +353,6 @@ impl<'a> Attempt<'a> {
             }
         }
     }
-
-    /// Asks the store which of the open commits took place. `None`: none so far; those that no longer can are dropped.
-    async fn settle(&mut self) -> Result<Option<Unsettled>, Refusal> {
-        let key = codec::instance_record(self.key);
-        let current = self.inner.store.confirm(&key, &[], self.inner.clock.now()).await;
-        let current = current.map_err(|error| unavailable(&error))?;
-        self.inner.definitions.note_life(current.life);
-        let current = current.version;
-        for place in 0..self.unsettled.len() {
-            let open = &self.unsettled[place];
-            let found = self.inner.store.committed(&key, open.expected_version, open.commit_id).await;
-            if found.map_err(|error| unavailable(&error))? {
-                let mut settled = self.unsettled.swap_remove(place);
-                self.committed(settled.instance.take(), settled.life);
-                return Ok(Some(settled));
-            }
-        }
-        // The version was read before the commit ids: a commit on an older version that is not there can never be.
-        self.unsettled.retain(|open| open.expected_version >= current);
-        Ok(None)
-    }
 }
 
 /// Commands that took effect earlier get their first outcome; the others are decided again.
@@ -528,14 +393,6 @@ fn in_time(batch: Vec<Pending>) -> Vec<Pending> {
 fn answer_all(members: Vec<Member>) -> Step {
     for member in members {
         member.pending.answer(member.answer);
-    }
-    Step::Done
-}
-
-fn finish(batch: Vec<Pending>, answers: Vec<Answer>) -> Step {
-    assert_eq!(batch.len(), answers.len(), "a batch with an open commit keeps its members");
-    for (pending, answer) in batch.into_iter().zip(answers) {
-        pending.answer(answer);
     }
     Step::Done
 }

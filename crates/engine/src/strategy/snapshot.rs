@@ -1,0 +1,103 @@
+//! What a batch is decided on: the instance as this node remembers it or the store has it, and the definitions that judge.
+
+use std::sync::Arc;
+
+use lockkeeper_model::{Action, Refusal};
+use lockkeeper_store::{ListOrder, Record, RecordKey};
+use tokio::time::Instant;
+
+use super::Attempt;
+use crate::batch::{Judges, Snapshot};
+use crate::codec;
+use crate::definitions::{known_names, unavailable};
+use crate::pending::Pending;
+
+impl Attempt<'_> {
+    /// What this node remembers, else what the store has.
+    pub(super) async fn snapshot(&self) -> Result<Snapshot, Refusal> {
+        match self.inner.remembered(self.key) {
+            Some(remembered) => Ok(Snapshot {
+                version: remembered.instance.version,
+                instance: Some(remembered.instance),
+                life: Some(remembered.life),
+                proven: remembered.proven,
+                fresh: false,
+            }),
+            None => self.read().await,
+        }
+    }
+
+    pub(super) async fn read(&self) -> Result<Snapshot, Refusal> {
+        let key = codec::instance_record(self.key);
+        // A record that is not there says nothing of the store's life: then the last known one is the condition.
+        let life = match self.inner.definitions.life() {
+            Some(life) => life,
+            None => self.learn_life(&key).await?,
+        };
+        let record = self.inner.store.read(&key).await.map_err(|error| unavailable(&error))?;
+        self.remember(record, Some(life))
+    }
+
+    pub(super) async fn learn_life(&self, key: &RecordKey) -> Result<i64, Refusal> {
+        let confirmed = self.inner.store.confirm(key, &[], self.inner.clock.now()).await;
+        let life = confirmed.map_err(|error| unavailable(&error))?.life;
+        self.inner.definitions.note_life(life);
+        Ok(life)
+    }
+
+    /// Takes the record as the snapshot, and into the cache.
+    pub(super) fn remember(&self, record: Option<Record>, life: Option<i64>) -> Result<Snapshot, Refusal> {
+        let proven = Instant::now();
+        let Some(record) = record else {
+            self.inner.cache.forget(self.key);
+            return Ok(Snapshot { version: 0, instance: None, life, proven, fresh: true });
+        };
+        self.inner.definitions.note_life(record.life);
+        let instance = Arc::new(codec::decode_instance(&record)?);
+        self.inner.cache.put(self.key, instance.clone(), record.life);
+        Ok(Snapshot { version: record.version, instance: Some(instance), life: Some(record.life), proven, fresh: true })
+    }
+
+    /// The definitions that the batch needs, and no others.
+    pub(super) async fn judges(&self, batch: &[Pending], snapshot: &Snapshot) -> Result<Judges, Refusal> {
+        let definitions = &self.inner.definitions;
+        let workflow = &self.key.workflow;
+        let is_start = |pending: &Pending| matches!(pending.command.action, Action::Start(_));
+        let current = match &snapshot.instance {
+            Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
+            None => None,
+        };
+        let newest = match batch.iter().any(is_start) || current.is_none() {
+            true => Some(definitions.newest(workflow).await),
+            false => None,
+        };
+        let missing = match (&current, &newest) {
+            (None, Some(Err(refusal))) => Some(refusal.clone()),
+            (None, _) if !batch.iter().all(is_start) => Some(Refusal::UnknownInstance {
+                workflow: workflow.to_string(),
+                id: self.key.id.to_string(),
+                known: known_names(&*self.inner.store, workflow.as_str(), ListOrder::Newest).await,
+            }),
+            _ => None,
+        };
+        Ok(Judges { current, newest, missing })
+    }
+
+    /// The definitions that the batch needs, if all of them are in memory.
+    pub(super) fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
+        let definitions = &self.inner.definitions;
+        let workflow = &self.key.workflow;
+        let starts = batch.iter().any(|pending| matches!(pending.command.action, Action::Start(_)));
+        let current = match &snapshot.instance {
+            Some(instance) => Some(definitions.compiled(workflow, instance.definition_version)?),
+            None => None,
+        };
+        let newest = match starts || current.is_none() {
+            true => Some(Ok(definitions.newest_compiled(workflow)?)),
+            false => None,
+        };
+        let all_start = batch.iter().all(|pending| matches!(pending.command.action, Action::Start(_)));
+        // Whoever means an instance that is not there is told what is: that takes a look into the store.
+        (current.is_some() || all_start).then_some(Judges { current, newest, missing: None })
+    }
+}
