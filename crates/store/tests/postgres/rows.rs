@@ -21,10 +21,8 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
-        Self::of(database().await).await
-    }
-
-    async fn of(database: Arc<TestDatabase>) -> Self {
+        let database = database().await;
+        see_deadlocks(&database, database.name()).await;
         let nodes = [open(&database.url()).await, open(&database.url()).await];
         let url = database.url();
         let session = Arc::new(Mutex::new(blocking(move || Session::open(&url)).await));
@@ -56,9 +54,14 @@ impl Bench {
     }
 }
 
+/// Far below the bounds of waits for locks, which would end a deadlock before it is seen.
+async fn see_deadlocks(database: &Arc<TestDatabase>, name: &str) {
+    execute(database, format!("ALTER DATABASE {name} SET deadlock_timeout = '5ms'")).await;
+}
+
 fn names(count: usize) -> Vec<RecordKey> {
     // Small and capital letters: bytes and dictionaries order them differently.
-    (0..count).map(|n| key(&format!("{}{n}", if n % 2 == 0 { 'b' } else { 'A' }))).collect()
+    (0..count).map(|n| key(&format!("{}{n}", if n % 2 == 0 { 'a' } else { 'B' }))).collect()
 }
 
 async fn make(store: &PostgresStore, keys: &[RecordKey]) {
@@ -100,8 +103,8 @@ async fn one_held_row_keeps_nobody_from_the_others() {
     let bench = Bench::start().await;
     let keys = names(KEYS);
     make(&bench.nodes[0], &keys).await;
-    bench.hold("A5").await;
-    let held = keys.iter().position(|key| &*key.id == "A5").expect("one of them");
+    bench.hold("B5").await;
+    let held = keys.iter().position(|key| &*key.id == "B5").expect("one of them");
     // Singly and all together, in opposite orders.
     let mut waiting = tokio::task::JoinSet::new();
     for (node, reversed) in bench.nodes.iter().cloned().zip([false, true]) {
@@ -109,7 +112,7 @@ async fn one_held_row_keeps_nobody_from_the_others() {
         if reversed {
             keys.reverse();
         }
-        let held = keys.iter().position(|key| &*key.id == "A5").expect("one of them");
+        let held = keys.iter().position(|key| &*key.id == "B5").expect("one of them");
         let held_key = keys[held].clone();
         let single = node.clone();
         waiting.spawn(async move { advance(&single, &held_key).await });
@@ -137,11 +140,11 @@ async fn whoever_waits_for_a_row_is_told_at_the_bound() {
     let bench = Bench::start().await;
     let node = open_with(impatient(&bench.database.url())).await;
     make(&node, &names(3)).await;
-    bench.hold("A1").await;
+    bench.hold("B1").await;
     let begun = Instant::now();
-    let held = key("A1");
+    let held = key("B1");
     let alone = node.commit(next(&held, 1));
-    let all = node.commit_all(vec![next(&key("b0"), 1), next(&held, 1), next(&key("b2"), 1)]);
+    let all = node.commit_all(vec![next(&key("a0"), 1), next(&held, 1), next(&key("a2"), 1)]);
     let lock = node.lock(&held, &[], now(), OnLocked::Wait(SHORT));
     let (alone, (all, lock)) = join(alone, join(all, lock)).await;
     match alone {
@@ -157,9 +160,9 @@ async fn whoever_waits_for_a_row_is_told_at_the_bound() {
     assert!(matches!(lock, Err(LockError::Locked { waited }) if waited >= SHORT), "{lock:?}");
     assert!(begun.elapsed() < LONG);
     // What is lost anyway waits for nobody.
-    let lost = node.commit_all(vec![next(&key("A1"), 1), next(&key("b0"), 7)]).await;
+    let lost = node.commit_all(vec![next(&key("B1"), 1), next(&key("a0"), 7)]).await;
     assert!(matches!(lost, Ok(AllVerdict::Failed { index: 1, verdict: Verdict::Lost(Some(_)) })), "{lost:?}");
-    assert_eq!(version(&node, &key("b0")).await, 1, "all or none");
+    assert_eq!(version(&node, &key("a0")).await, 1, "all or none");
 }
 
 /// The name of a record that somebody is making cannot be passed over.
@@ -208,6 +211,7 @@ async fn new_records_are_made_in_one_order_by_everybody() {
         format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'en'"),
     )
     .await;
+    see_deadlocks(&outer, &name).await;
     let url = outer.url().replace(outer.name(), &name);
     let nodes = [open(&url).await, open(&url).await];
     for round in 0..ROUNDS {
