@@ -23,7 +23,7 @@ const PORTS_MAX: usize = 10;
 pub struct PgBouncer {
     process: Process,
     port: u16,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl PgBouncer {
@@ -44,7 +44,7 @@ impl PgBouncer {
             let port = port::free();
             configure(&folder, port, server, pool);
             if let Some(process) = try_start(&folder) {
-                return Self { process, port, _folder: folder };
+                return Self { process, port, folder };
             }
         }
         panic!("no free port was found\n{}", tail(&folder.log()));
@@ -65,6 +65,9 @@ impl PgBouncer {
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", tail(&self.folder.log()));
+        }
         self.process.kill();
     }
 }

@@ -3,25 +3,22 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
-#[cfg(unix)]
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{LoadBalanceHosts, SslMode};
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::cancel::{self, Peer, by_name};
 use super::check;
 use super::failure;
 use super::options::PostgresOptions;
@@ -29,9 +26,6 @@ use super::schema::quoted;
 use super::socket::{self, Address, Peephole};
 use super::tls;
 use crate::OpenError;
-
-/// How long a request to end a call may take.
-const CANCEL_WAIT: Duration = Duration::from_secs(2);
 
 /// A session with the server.
 #[derive(Debug)]
@@ -48,15 +42,6 @@ pub(super) struct Link {
     peephole: Peephole,
     peer: Peer,
     task: JoinHandle<()>,
-}
-
-/// Where the server was reached.
-#[derive(Clone, Debug)]
-enum Peer {
-    /// And by which name.
-    Tcp(SocketAddr, String),
-    #[cfg(unix)]
-    Unix(PathBuf),
 }
 
 /// No connection could be made.
@@ -138,7 +123,10 @@ impl Maker {
                 let peephole = Peephole::of(&stream).map_err(unreachable)?;
                 let peer = Peer::Tcp(address, name.clone());
                 match &self.tls {
-                    Some(tls) => begin(&self.config, stream, by_name(tls, name)?, peephole, peer).await?,
+                    Some(tls) => {
+                        begin(&self.config, stream, by_name(tls, name).map_err(Refused::because)?, peephole, peer)
+                            .await?
+                    }
                     None => begin(&self.config, stream, NoTls, peephole, peer).await?,
                 }
             }
@@ -183,26 +171,9 @@ impl Maker {
         Ok(life)
     }
 
-    /// Asks the server to end what a session is at, and waits until it was asked.
+    /// Asks the server to end what a session is at, and waits until it has told it.
     pub(super) async fn cancel(&self, link: &Link) {
-        // Whatever comes of it: the session is not used before it has answered.
-        let _asked = timeout(CANCEL_WAIT, self.ask_to_cancel(link)).await;
-    }
-
-    async fn ask_to_cancel(&self, link: &Link) -> Option<()> {
-        let token = link.client.cancel_token();
-        let asked = match &link.peer {
-            Peer::Tcp(address, name) => {
-                let stream = TcpStream::connect(address).await.ok()?;
-                match &self.tls {
-                    Some(tls) => token.cancel_query_raw(stream, by_name(tls, name).ok()?).await,
-                    None => token.cancel_query_raw(stream, NoTls).await,
-                }
-            }
-            #[cfg(unix)]
-            Peer::Unix(path) => token.cancel_query_raw(UnixStream::connect(path).await.ok()?, NoTls).await,
-        };
-        asked.ok()
+        cancel::ask(link.client.cancel_token(), link.peer.clone(), self.tls.clone()).await;
     }
 }
 
@@ -236,14 +207,6 @@ impl Drop for Link {
         // Closes the connection, which ends the session.
         self.task.abort();
     }
-}
-
-type TlsByName = <MakeRustlsConnect as MakeTlsConnect<TcpStream>>::TlsConnect;
-
-/// TLS with a server of that name.
-fn by_name(tls: &MakeRustlsConnect, name: &str) -> Result<TlsByName, Refused> {
-    let made = MakeTlsConnect::<TcpStream>::make_tls_connect(&mut tls.clone(), name);
-    made.map_err(|error| Refused::because(format!("no certificate can be for {name:?}: {error}")))
 }
 
 /// Makes a session over a socket.

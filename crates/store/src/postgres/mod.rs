@@ -12,6 +12,7 @@
 
 mod all;
 mod calls;
+mod cancel;
 mod check;
 mod connect;
 mod failure;

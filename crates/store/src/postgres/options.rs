@@ -188,7 +188,8 @@ impl Own {
 fn check_credentials(url: &str) -> Result<(), OpenError> {
     let address = url.split_once("://").map_or(url, |(_, address)| address);
     let (before, after) = address.split_once('?').unwrap_or((address, ""));
-    if before.matches('@').count() > 1 || (!before.contains('@') && after.contains('@')) {
+    let names_a_host = before.rsplit_once('@').is_some_and(|(_, host)| !host.is_empty());
+    if before.matches('@').count() > 1 || (!names_a_host && after.contains('@')) {
         return Err(bad_url("in the user's name and the password, `@` is written %40, `?` %3F, `%` %25"));
     }
     Ok(())
@@ -252,12 +253,48 @@ mod tests {
     }
 
     #[test]
+    fn whoever_names_authorities_wants_them_asked() {
+        let verify = |query: &str| PostgresOptions::from_url(&format!("postgres://a/db?{query}")).unwrap().verify;
+        assert_eq!(verify("sslmode=require&sslrootcert=/my%20ca.pem"), Verify::Authority);
+        assert_eq!(verify("sslrootcert=/my%20ca.pem&sslmode=verify-full"), Verify::Name);
+        assert_eq!(verify("sslmode=require"), Verify::Nothing);
+        let options = PostgresOptions::from_url("postgres://a/db?sslmode=require&sslrootcert=/my%20ca.pem").unwrap();
+        assert_eq!(options.root_certificates, Some(PathBuf::from("/my ca.pem")));
+    }
+
+    #[test]
+    fn silence_is_bounded_unless_the_url_says_otherwise() {
+        let idle = |query: &str| PostgresOptions::from_url(&format!("postgres://a/db?{query}")).unwrap().config;
+        assert_eq!(idle("").get_keepalives_idle(), SILENCE_MAX / 3);
+        assert_eq!(idle("keepalives_idle=77").get_keepalives_idle(), Duration::from_secs(77));
+        assert_eq!(idle("keepalives_idle=77").get_tcp_user_timeout(), Some(&SILENCE_MAX));
+    }
+
+    #[test]
     fn what_is_wrong_is_said_without_the_password() {
-        for bad in ["schema=A", "schema=", "schema=pg_x", "schema=a\"b", "connections=3", "connections=x", "nonsense=1"]
-        {
-            let error = PostgresOptions::from_url(&format!("postgres://me:secret@a/db?{bad}")).unwrap_err().to_string();
-            assert!(!error.contains("secret") && error.contains("postgres://user:password@host"), "{error}");
+        for bad in [
+            "a/db?schema=A",
+            "a/db?schema=",
+            "a/db?schema=pg_x",
+            "a/db?schema=a\"b",
+            "a/db?connections=3",
+            "a/db?connections=x",
+            "a/db?nonsense=1",
+            "a/db?sslmode=nonsense",
+            "a/db?sslrootcert=%zz",
+            "a/db?target_session_attrs=read-only",
+            "a:port/db",
+            // Its second half would be a host.
+            "secret@a/db",
+            "?secret=secret@a/db",
+        ] {
+            let error = PostgresOptions::from_url(&format!("postgres://me:secret@{bad}")).unwrap_err().to_string();
+            assert!(!error.contains("secret") && error.contains("postgres://user:password@host"), "{bad}: {error}");
         }
+        let error = PostgresOptions::from_url("postgres://me:sec?ret=x@a/db").unwrap_err().to_string();
+        assert!(error.contains("%3F") && !error.contains("ret=x"), "{error}");
         assert!(PostgresOptions::from_url("postgres:///db").is_err());
+        let escaped = PostgresOptions::from_url("postgres://me:s%40%3F@a/db?application_name=x@y").unwrap();
+        assert_eq!(escaped.config.get_password(), Some(&b"s@?"[..]));
     }
 }

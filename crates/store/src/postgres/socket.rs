@@ -116,8 +116,24 @@ impl Peephole {
 
     /// Whether a connection at rest is open, and nothing has come over it: what a server says unasked is its farewell.
     pub(super) fn is_quiet(&self) -> bool {
-        let seen = self.0.peek(&mut [MaybeUninit::uninit(); 1]);
-        matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        matches!(self.peek(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Whether the other end has closed it.
+    pub(super) fn is_over(&self) -> bool {
+        let mut rest = [MaybeUninit::uninit(); 64];
+        loop {
+            match self.0.recv(&mut rest) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    fn peek(&self) -> io::Result<usize> {
+        self.0.peek(&mut [MaybeUninit::uninit(); 1])
     }
 }
 
@@ -145,8 +161,11 @@ mod tests {
         let (client, _) = tcp(&Config::new(), "127.0.0.1", port, Duration::from_secs(5)).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let peephole = Peephole::of(&client).unwrap();
+        assert!(peephole.is_quiet() && !peephole.is_over());
+        server.try_write(b"farewell").unwrap();
+        assert!(!peephole.is_quiet() && !peephole.is_over(), "what was left is read");
         assert!(peephole.is_quiet());
         drop(server);
-        assert!(!peephole.is_quiet());
+        assert!(!peephole.is_quiet() && peephole.is_over());
     }
 }

@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use lockkeeper_store::{AllVerdict, CommitError, ListOrder, OnLocked, OpenError, Store, Verdict};
 
 use crate::tools::{
-    LONG, Role, blocking, database, execute, key, keyed, must_commit, next, now, open, options, query, refused, version,
+    LONG, Role, blocking, database, eventually, execute, key, keyed, must_commit, next, now, open, options, query,
+    refused, version,
 };
 use crate::writers::{Writers, history};
 use lockkeeper_testbed::Session;
@@ -151,7 +152,7 @@ async fn a_database_that_takes_no_changes_is_refused() {
     // Also by the sessions that follow those of before.
     let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    execute(&database, others).await;
+    eventually("the others have ended", || async { execute(&database, others).await == "0" }).await;
     let told = store.commit(next(&key("a"), 1)).await;
     assert!(matches!(told, Err(CommitError::Unavailable(_))), "{told:?}");
     execute(

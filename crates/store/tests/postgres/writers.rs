@@ -1,8 +1,8 @@
 //! Writers that go on whatever happens to the server, and keep a record of what they were told.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lockkeeper_store::{CommitError, PostgresStore, RecordKey, Store, Verdict};
@@ -26,6 +26,8 @@ struct Shared {
     stopped: AtomicBool,
     acknowledged: AtomicUsize,
     unknown: AtomicUsize,
+    /// Why the last commit did not take place.
+    told_last: Mutex<String>,
 }
 
 /// What one writer was told of one record.
@@ -53,7 +55,8 @@ impl Writers {
     pub(crate) async fn progress(&self, more: usize) {
         let (begun, before) = (Instant::now(), self.shared.acknowledged.load(Ordering::SeqCst));
         while self.shared.acknowledged.load(Ordering::SeqCst) < before + more {
-            assert!(begun.elapsed() < LONG, "commits do not go on");
+            let why = || self.shared.told_last.lock().map(|told| told.clone());
+            assert!(begun.elapsed() < LONG, "commits do not go on: {:?}", why());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -122,7 +125,8 @@ async fn write(store: Arc<PostgresStore>, key: RecordKey, shared: Arc<Shared>) -
                 version = current.map_or(0, |record| record.version);
                 continue;
             }
-            Err(CommitError::Unavailable(_)) => {
+            Err(CommitError::Unavailable(why)) => {
+                *shared.told_last.lock().expect("nobody panics with it") = why;
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
