@@ -66,10 +66,11 @@ impl Definitions {
     /// remembered of instances carries its life with it.)
     pub(crate) fn note_life(&self, life: i64) {
         let mut known = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.replace(life);
-        if before.is_none_or(|before| before == life) {
+        // A late answer of an earlier life changes nothing: lives only grow.
+        if known.is_some_and(|known| known >= life) {
             return;
         }
+        let Some(before) = known.replace(life) else { return };
         self.compiled.invalidate_all();
         self.newest.invalidate_all();
         drop(known);
@@ -94,7 +95,7 @@ impl Definitions {
         let life = self.life();
         let (version, created) = self.keep(workflow, &put, clock).await?;
         self.remember(definition.with_version(version), put.text.len(), life);
-        self.newest.insert(workflow.clone(), version);
+        self.remember_newest(workflow, version, life);
         Ok(PutDefinition { version, created, warnings })
     }
 
@@ -195,6 +196,14 @@ impl Definitions {
         Ok(self.remember(definition, bytes, life))
     }
 
+    /// As [`Self::remember`].
+    fn remember_newest(&self, workflow: &WorkflowName, version: i64, life: Option<i64>) {
+        let known = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == life {
+            self.newest.insert(workflow.clone(), version);
+        }
+    }
+
     /// Keeps what was read, unless the store has begun another life since `life`.
     fn remember(&self, definition: Definition, bytes: usize, life: Option<i64>) -> Arc<Definition> {
         let definition = Arc::new(definition);
@@ -214,12 +223,18 @@ impl Definitions {
         let version = match self.newest.get(workflow) {
             Some(version) => version,
             None => {
+                let life = self.life();
                 let (version, _) = self.text(workflow, None).await?;
-                self.newest.insert(workflow.clone(), version);
+                self.remember_newest(workflow, version, life);
                 version
             }
         };
-        self.version(workflow, version).await
+        let found = self.version(workflow, version).await;
+        if matches!(found, Err(Refusal::UnknownWorkflow { .. })) {
+            // Of an earlier life, in which there was such a version.
+            self.forget_newest(workflow);
+        }
+        found
     }
 
     /// The store has said that another version is the newest.

@@ -202,13 +202,11 @@ impl Inner {
         }
     }
 
-    /// Watches for an instance that keeps its whole workflow waiting.
-    fn observe(&self, key: &InstanceKey, batch: &[Pending]) {
-        // Whoever shares a batch waited for the one before; alone in it, a command found the key free.
-        let waited = if batch.len() > 1 { batch.len() } else { 0 };
+    /// Watches for an instance that keeps its whole workflow waiting: so many commands, of which so many had to wait.
+    pub(crate) fn observe(&self, key: &InstanceKey, commands: usize, waited: usize) {
         let count = |commands: usize| u32::try_from(commands).unwrap_or(u32::MAX);
-        let moment = self.moment();
-        let warning = self.hot_keys.observe(key.workflow.as_str(), key, count(batch.len()), count(waited), moment);
+        let workflow = key.workflow.as_str();
+        let warning = self.hot_keys.observe(workflow, key, count(commands), count(waited), self.moment());
         if let Some(warning) = warning {
             tracing::warn!("{}", warning.text);
         }
@@ -230,7 +228,8 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     while let Some(work) = driver.next() {
         match work {
             Work::Batch(batch) => {
-                inner.observe(&key, &batch);
+                // Whoever shares a batch waited for the one before; alone in it, a command found the key free.
+                inner.observe(&key, batch.len(), if batch.len() > 1 { batch.len() } else { 0 });
                 // Never closed, so a permit always comes; those who wait for it have their own deadlines.
                 let active = inner.active.acquire().await;
                 Attempt::new(&inner, &key, &mut driver).run(batch).await;

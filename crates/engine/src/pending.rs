@@ -67,6 +67,8 @@ pub(crate) struct Pending {
     pub(crate) deadline: Instant,
     /// Conditional writes that this command was part of and that were lost.
     pub(crate) losses: u32,
+    /// A write that was lost to stale memory has been forgiven it once.
+    pub(crate) excused: bool,
     /// When it came to this node.
     pub(crate) arrived: Instant,
     /// When it began to wait for the row that another session has locked.
@@ -95,6 +97,7 @@ impl Pending {
             fingerprint,
             deadline,
             losses: 0,
+            excused: false,
             arrived: Instant::now(),
             waiting_for_row: None,
             concurrency: Concurrency::default(),

@@ -55,6 +55,13 @@ pub trait RowLock: Send {
     /// [`ReadError`]: the store did not answer; the lock is of no more use.
     async fn taken(&mut self, keys: &[String], now: Timestamp) -> Result<Vec<StoredKey>, ReadError>;
 
+    /// Gives the lock back, and says whether it was held until now. With `told`, what other sessions have committed is
+    /// about to be told as acknowledged, and has first to be where acknowledged changes are (on a synchronous standby).
+    ///
+    /// # Errors
+    /// [`ReadError`]: the lock may have been lost earlier.
+    async fn release(self: Box<Self>, told: bool) -> Result<(), ReadError>;
+
     /// Commits a change set of the locked record under the lock, and gives the lock back.
     ///
     /// # Errors

@@ -33,8 +33,8 @@ Examples:
   lockkeeper bench hot --store postgres://me@db/test --peer 'python3 peer.py --clients {clients} --keys {keys}'
 
 Every row is measured in this run, on --store. The first rows are the peers: one synced commit at a time on the disk of
-a file; a row lock, and a conditional write that is tried three times, on a database. Beside a server that others use,
-the benchmark works in a schema of its own, lockkeeper_bench, and drops it afterwards.";
+a file; a row lock, and a conditional write that is tried three times, on a database. There the benchmark works in a
+schema of its own, lockkeeper_bench, and drops it afterwards; in one that the URL names it leaves its workflows.";
 
 /// Measures acknowledged moves per second against what a careful program does without this engine.
 #[derive(Debug, Args)]
@@ -88,14 +88,12 @@ pub(crate) async fn run(args: BenchArgs, output: &Output) -> Result<ExitCode, Fa
     let load = Load { clients: args.clients, keys, duration: Duration::from_secs(args.seconds.into()) };
     place.clean().await?;
     let bench = Bench { progress: report::Progress::new(load.duration), place, load, args };
-    let mut rows = bench.peers().await?;
-    let ours = bench.ours().await;
+    let measured = bench.all().await;
     bench.progress.done();
     bench.place.clean().await?;
-    rows.extend(ours?);
-    let url = store_url::without_password(&bench.place.url);
-    output.print(&report::render(&rows, &bench.load, &url, output))?;
-    match rows.iter().find(|row| row.lost != 0 && !row.peer) {
+    let (rows, store) = measured?;
+    output.print(&report::render(&rows, &bench.load, &store, output))?;
+    match rows.iter().find(|row| row.is_at_fault()) {
         Some(row) => Err(Failure::failed(format!(
             "{}: {} acknowledged moves differ from what the store has; please report this",
             row.name, row.lost
@@ -127,6 +125,17 @@ impl Bench {
         self.args.only.is_empty() || self.args.only.iter().any(|only| name.contains(only.as_str()))
     }
 
+    /// All rows, and what the store calls itself.
+    async fn all(&self) -> Result<(Vec<Row>, String), Failure> {
+        let mut rows = self.peers().await?;
+        let store = store_url::open(&self.place.url).await?;
+        let described = store.describe();
+        let engine = Engine::new(store, Options::default());
+        let measured = self.ours(&engine, &mut rows).await;
+        engine.shutdown().await;
+        measured.map(|()| (rows, described))
+    }
+
     /// What the rows are compared with.
     async fn peers(&self) -> Result<Vec<Row>, Failure> {
         let load = self.load;
@@ -148,20 +157,10 @@ impl Bench {
         Ok(rows)
     }
 
-    async fn ours(&self) -> Result<Vec<Row>, Failure> {
-        let mut rows = Vec::new();
-        let engine = Engine::new(store_url::open(&self.place.url).await?, Options::default());
-        let measured = self.one_node(&engine, &mut rows).await;
-        let measured = match measured {
-            Ok(()) => self.many_nodes(&engine, &mut rows).await,
-            failed => failed,
-        };
-        let measured = match measured {
-            Ok(()) => self.http(&engine, &mut rows).await,
-            failed => failed,
-        };
-        engine.shutdown().await;
-        measured.map(|()| rows)
+    async fn ours(&self, engine: &Engine, rows: &mut Vec<Row>) -> Result<(), Failure> {
+        self.one_node(engine, rows).await?;
+        self.many_nodes(engine, rows).await?;
+        self.http(engine, rows).await
     }
 
     async fn one_node(&self, engine: &Engine, rows: &mut Vec<Row>) -> Result<(), Failure> {

@@ -51,7 +51,8 @@ impl Place {
                 Ok(Self { url: url.to_owned(), kind, _temporary: None })
             }
             StoreUrl::Postgres(options) => {
-                let own = !url.contains("schema=");
+                let query = url.split_once('?').map_or("", |(_, query)| query);
+                let own = !query.split('&').any(|parameter| parameter.starts_with("schema="));
                 let schema = if own { SCHEMA.to_owned() } else { options.schema.clone() };
                 let joint = if url.contains('?') { '&' } else { '?' };
                 let with_schema = if own { format!("{url}{joint}schema={SCHEMA}") } else { url.to_owned() };
@@ -61,7 +62,7 @@ impl Place {
         }
     }
 
-    /// The store without its password, for people.
+    /// Takes away what is left of a benchmark: before one and after it.
     pub(crate) async fn clean(&self) -> Result<(), Failure> {
         let Kind::Database { plain, schema, own } = &self.kind else { return Ok(()) };
         let failed = |error: tokio_postgres::Error| Failure::failed(format!("cannot clean up: {error}"));

@@ -21,8 +21,11 @@ pub(crate) struct Row {
     pub(crate) success_pct: f64,
     /// The share of all cores that this process used, server and clients together; none where it cannot be told.
     pub(crate) cpu_pct: Option<f64>,
-    /// Acknowledged moves less those in the store: anything but 0 is a fault.
+    /// Acknowledged moves less those in the store: more than 0 is a fault.
     pub(crate) lost: i64,
+    /// Moves that were not acknowledged; some of them may have taken effect.
+    #[serde(skip)]
+    pub(crate) failed: u64,
     /// Each node's share of the acknowledged moves, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) node_shares_pct: Vec<f64>,
@@ -49,8 +52,14 @@ impl Row {
             success_pct: rounded(100.0 * acknowledged as f64 / (acknowledged + failed).max(1) as f64),
             cpu_pct: cpu.map(|share| rounded(share * 100.0)),
             lost,
+            failed,
             node_shares_pct: Vec::new(),
         }
+    }
+
+    /// Whether the store has less than was acknowledged, or more than was sent. What was answered `unknown` may be there.
+    pub(crate) fn is_at_fault(&self) -> bool {
+        !self.peer && (self.lost > 0 || self.lost.unsigned_abs() > self.failed)
     }
 
     pub(crate) fn into_peer(self) -> Self {

@@ -64,6 +64,8 @@ pub(crate) struct Attempt<'a> {
     tries: u32,
     /// What is told to contention control of the try under way.
     now: Try,
+    /// Whether what is decided on was current a moment ago.
+    young: bool,
 }
 
 /// What to do after a step.
@@ -76,7 +78,7 @@ enum Step {
 
 impl<'a> Attempt<'a> {
     pub(crate) fn new(inner: &'a Arc<Inner>, key: &'a InstanceKey, driver: &'a mut Driver) -> Self {
-        Self { inner, key, driver, unsettled: Vec::new(), singly: false, tries: 0, now: Try::default() }
+        Self { inner, key, driver, unsettled: Vec::new(), singly: false, tries: 0, now: Try::default(), young: true }
     }
 
     /// Runs the batch to its end: each command is answered, or queued again for after its backoff.
@@ -98,7 +100,9 @@ impl<'a> Attempt<'a> {
             }
             if self.singly && batch.len() > 1 {
                 let rest = batch.split_off(1);
-                Box::pin(Attempt::new(self.inner, self.key, self.driver).run(batch)).await;
+                let mut alone = Attempt::new(self.inner, self.key, self.driver);
+                alone.singly = true;
+                Box::pin(alone.run(batch)).await;
                 batch = rest;
                 continue;
             }
@@ -159,9 +163,11 @@ impl<'a> Attempt<'a> {
         };
     }
 
-    /// Tells contention control of the try that ends here. Only adaptive commands move their key to another rung.
-    fn end_try(&self, concurrency: Concurrency) {
-        let threshold = if concurrency.strategy == Strategy::Adaptive { concurrency.escalate_above } else { 1.0 };
+    /// Tells contention control of the try that ends here. Only adaptive commands move their key to another rung, so
+    /// theirs is the threshold.
+    fn end_try<'p>(&self, batch: impl Iterator<Item = &'p Pending>) {
+        let adaptive = |pending: &&Pending| pending.concurrency.strategy == Strategy::Adaptive;
+        let threshold = batch.into_iter().find(adaptive).map_or(1.0, |pending| pending.concurrency.escalate_above);
         let switches = self.inner.contention.report(self.key, threshold, &self.now, self.inner.moment());
         for switch in switches {
             tracing::info!(key = %switch.key, "{switch}");
@@ -176,7 +182,7 @@ impl<'a> Attempt<'a> {
         if !idle_keys.is_empty() {
             match self.find_replays(&mut folded, snapshot, &idle_keys).await {
                 Ok(true) => {}
-                Ok(false) => return Step::Again(folded.into_pending()),
+                Ok(false) => return self.overtaken(folded.into_pending(), snapshot),
                 Err(refusal) => return self.no_snapshot(folded.into_pending(), refusal).await,
             }
         }
@@ -184,9 +190,14 @@ impl<'a> Attempt<'a> {
             return Step::Again(folded.into_pending());
         }
         let sent = Sent::of(&set);
+        // Judged before the wait for the verdict: that the row was waited for is contention, however long.
+        self.young = snapshot.is_young();
         let verdict = self.inner.store.commit(set).await;
-        let lost = matches!(verdict, Ok(Verdict::Lost(_) | Verdict::LockTimeout { .. }));
-        self.now.contended = lost && snapshot.is_young();
+        self.now.contended = match verdict {
+            Ok(Verdict::Lost(_)) => self.young,
+            Ok(Verdict::LockTimeout { .. }) => true,
+            _ => false,
+        };
         self.after_commit(folded, sent, verdict).await
     }
 
@@ -202,8 +213,8 @@ impl<'a> Attempt<'a> {
 
     async fn after_commit(&mut self, mut folded: Folded, sent: Sent, verdict: Result<Verdict, CommitError>) -> Step {
         self.now.round_trip = sent.at.elapsed();
-        if let Some(member) = folded.members.first() {
-            self.end_try(member.pending.concurrency);
+        if verdict.is_ok() {
+            self.end_try(folded.members.iter().map(|member| &member.pending));
         }
         match verdict {
             Ok(verdict) => self.conclude(folded, &sent, verdict).await,
@@ -254,10 +265,12 @@ impl<'a> Attempt<'a> {
             Verdict::Committed => Step::Done,
             Verdict::Lost(record) => self.lost(folded.into_pending(), record).await,
             Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
-            Verdict::Unmet { .. } => self.lost_attempts(folded.into_pending(), sent.expected_version),
-            Verdict::LockTimeout { waited } => {
-                refuse_all(folded.into_pending(), &Refusal::LockTimeout { waited_ms: waited_ms(waited) })
+            Verdict::Unmet { .. } => {
+                // Nobody has written the instance: only the definition was another.
+                self.young = false;
+                self.lost_attempts(folded.into_pending(), sent.expected_version)
             }
+            Verdict::LockTimeout { waited } => row_not_given(folded.into_pending(), sent, waited),
             Verdict::Rejected { event, reason } => self.rejected(folded, event, &reason),
         }
     }
@@ -281,7 +294,7 @@ impl<'a> Attempt<'a> {
         }
         match self.find_replays(&mut folded, snapshot, &keys).await {
             Ok(true) => answer_all(folded.members),
-            Ok(false) => Step::Again(folded.into_pending()),
+            Ok(false) => self.overtaken(folded.into_pending(), snapshot),
             Err(refusal) => self.no_snapshot(folded.into_pending(), refusal).await,
         }
     }
@@ -315,11 +328,25 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// The record has moved on before anything could be said or written.
+    fn overtaken(&mut self, batch: Vec<Pending>, snapshot: &Snapshot) -> Step {
+        self.young = snapshot.is_young();
+        self.now.contended = self.young;
+        self.end_try(batch.iter());
+        self.lost_attempts(batch, snapshot.version)
+    }
+
     /// Counts the loss for each command: the first is tried again at once, later ones after a backoff, the last is
     /// answered `conflict`. Where the row is locked for the next attempt there is nothing to back off from.
     fn lost_attempts(&self, batch: Vec<Pending>, current: i64) -> Step {
         let mut at_once = Vec::new();
         for mut pending in batch {
+            if !self.young && !pending.excused {
+                // Lost to nobody who is at work now: what was decided on was stale. Once that costs no attempt.
+                pending.excused = true;
+                at_once.push(pending);
+                continue;
+            }
             pending.losses += 1;
             let Concurrency { strategy, attempts, backoff: first, .. } = pending.concurrency;
             let attempts = if strategy == Strategy::Optimistic { attempts } else { ADAPTIVE_LOSSES_MAX.max(attempts) };
@@ -362,6 +389,23 @@ fn keys_taken(folded: Folded, stored: &[StoredKey]) -> Step {
         match stored_answer(&pending, stored) {
             Some(answer) => pending.answer(answer),
             None => again.push(pending),
+        }
+    }
+    Step::Again(again)
+}
+
+/// Another session has had the row for as long as the store waits. Adaptive commands go on to wait for the lock, for what
+/// is left of their `lock_timeout`.
+fn row_not_given(batch: Vec<Pending>, sent: &Sent, waited: Duration) -> Step {
+    let now = Instant::now();
+    let mut again = Vec::new();
+    for mut pending in batch {
+        pending.waiting_for_row = Some(sent.at);
+        if pending.concurrency.strategy == Strategy::Adaptive && plan::waits_until(&pending, now) > now {
+            pending.losses = pending.losses.max(pending.concurrency.attempts.saturating_sub(1));
+            again.push(pending);
+        } else {
+            pending.answer(Refusal::LockTimeout { waited_ms: waited_ms(waited) }.into());
         }
     }
     Step::Again(again)

@@ -22,8 +22,8 @@ pub(super) enum Plan {
     LockIfFree,
 }
 
-/// The plan for a batch on a key that stands on `rung`. Locking for some is locking for all: a command that would be
-/// content without the lock loses nothing by it.
+/// The plan for a batch on a key that stands on `rung`. Locking for some is locking for all: the others would wait for the
+/// row as well, in their commit, and as long.
 pub(super) fn of(batch: &[Pending], rung: Rung, now: Instant) -> Plan {
     if !batch.iter().any(|pending| wants_lock(pending, rung)) {
         return Plan::Snapshot;

@@ -4,12 +4,12 @@
 
 use lockkeeper_model::Refusal;
 use lockkeeper_model::definition::OnLocked as Wish;
-use lockkeeper_store::{LockError, Locked, OnLocked, RowLock};
+use lockkeeper_store::{LockError, Locked, OnLocked, RowLock, StoredKey};
 use tokio::time::Instant;
 
 use super::plan::{self, Plan};
-use super::{Attempt, Sent, Step, answer_all, waited_ms};
-use crate::batch::{self, Snapshot, stored_answer};
+use super::{Attempt, Sent, Step, answer_all, in_time, waited_ms};
+use crate::batch::{self, Folded, Snapshot};
 use crate::codec;
 use crate::definitions::unavailable;
 use crate::pending::Pending;
@@ -29,79 +29,63 @@ impl Attempt<'_> {
             Plan::Lock { until } => OnLocked::Wait(until.saturating_duration_since(begun)),
             Plan::LockIfFree | Plan::Snapshot => OnLocked::GiveUp,
         };
+        // Somebody else's write since a moment ago is contention; one since this node's memory went stale is not.
+        let young_version = remembered.is_young().then_some(remembered.version);
         let key = codec::instance_record(self.key);
         let now = self.inner.clock.now();
         match self.inner.store.lock(&key, &keys, now, on_locked).await {
-            Ok(locked) => self.locked(batch, locked, remembered, &keys).await,
+            Ok(locked) => self.locked(batch, locked, young_version, &keys).await,
+            Err(LockError::Locked { .. }) if !self.unsettled.is_empty() => {
+                // It may be the open commit itself that has the row, and it may carry these commands: no refusal leaves.
+                self.ask_again(batch).await
+            }
             Err(LockError::Locked { .. }) => {
                 self.now.contended = true;
                 self.now.lock_wait = Some(begun.elapsed());
-                self.end_try_of(&batch);
-                self.not_locked(batch, plan)
+                self.end_try(batch.iter());
+                not_locked(batch, plan)
             }
             Err(LockError::Unavailable(detail)) => self.no_snapshot(batch, Refusal::Unavailable { detail }).await,
         }
     }
 
-    fn end_try_of(&self, batch: &[Pending]) {
-        if let Some(pending) = batch.first() {
-            self.end_try(pending.concurrency);
-        }
-    }
-
-    /// Another session has the row: whoever would not wait, or has waited long enough, is told; the others go on.
-    fn not_locked(&mut self, batch: Vec<Pending>, plan: Plan) -> Step {
-        if !self.unsettled.is_empty() {
-            // A commit that carries these commands may still arrive: no refusal may leave.
-            return Step::Again(batch);
-        }
-        let now = Instant::now();
-        let mut again = Vec::new();
-        for pending in batch {
-            let leaves = match plan {
-                Plan::LockIfFree => plan::gives_up(&pending),
-                _ => plan::waits_until(&pending, now) <= now + TIMER_SLACK,
-            };
-            if leaves {
-                let refusal = lock_refusal(&pending, now);
-                pending.answer(refusal.into());
-            } else {
-                again.push(pending);
-            }
-        }
-        Step::Again(again)
-    }
-
     /// Serves the batch under the lock that it got, with a look at the keys `seen`.
-    async fn locked(&mut self, batch: Vec<Pending>, locked: Locked, remembered: &Snapshot, seen: &[String]) -> Step {
+    async fn locked(
+        &mut self,
+        mut batch: Vec<Pending>,
+        locked: Locked,
+        young_version: Option<i64>,
+        seen: &[String],
+    ) -> Step {
         let Locked { record, keys, contended, waited, life, hold } = locked;
         self.inner.definitions.note_life(life);
         let snapshot = match self.remember(record, Some(life)) {
             Ok(snapshot) => snapshot,
-            Err(refusal) => return self.no_snapshot(batch, refusal).await,
+            Err(refusal) => {
+                drop(hold);
+                return self.no_snapshot(batch, refusal).await;
+            }
         };
-        let overtaken = snapshot.version != remembered.version && remembered.is_young();
-        self.now.contended = contended || overtaken;
+        self.now.contended = contended || young_version.is_some_and(|version| version != snapshot.version);
         self.now.lock_wait = Some(waited);
+        for pending in &mut batch {
+            pending.waiting_for_row = None;
+        }
         if self.passed_by(&snapshot) {
             drop(hold);
             return self.ask_again(batch).await;
         }
-        // Whoever took effect earlier has an answer already; while a commit is open, the batch's members stay.
-        let mut batch = batch;
+        // While a commit is open, the batch's members stay the same.
         if self.unsettled.is_empty() {
-            let (told, rest): (Vec<_>, Vec<_>) = batch
-                .into_iter()
-                .map(|pending| (stored_answer(&pending, &keys), pending))
-                .partition(|(answer, _)| answer.is_some());
-            for (answer, pending) in told {
-                pending.answer(answer.unwrap_or_else(|| unreachable!("partitioned by having one")));
-            }
-            batch = rest.into_iter().map(|(_, pending)| pending).collect();
-            // Whoever has come while the lock was got need not wait for another turn.
+            // Whoever has come while the lock was got need not wait for another turn; whoever has left would take it
+            // from the others.
             batch.extend(self.newcomers(&batch, &snapshot));
+            batch = in_time(batch);
         }
-        self.decide_and_write(batch, snapshot, hold, seen).await
+        if batch.is_empty() {
+            return Step::Done;
+        }
+        self.decide_and_write(batch, snapshot, hold, seen, &keys).await
     }
 
     /// Commands that came while the lock was waited for, and that may share it.
@@ -117,6 +101,7 @@ impl Attempt<'_> {
             }
         }
         self.now.commands += u32::try_from(more.len()).unwrap_or(0);
+        self.inner.observe(self.key, more.len(), more.len());
         more
     }
 
@@ -126,18 +111,13 @@ impl Attempt<'_> {
         snapshot: Snapshot,
         mut hold: Box<dyn RowLock>,
         seen: &[String],
+        keys: &[StoredKey],
     ) -> Step {
-        if batch.is_empty() {
-            return Step::Done;
-        }
-        // From memory as a rule: the definition was read before the lock was taken. If it is not, no lock is held while
-        // it is read.
+        // From memory as a rule: the definition was read before the lock was taken. If it is not, or if there is nothing
+        // to lock and the answer has to be looked for, no lock is held meanwhile.
         let Some(judges) = self.judges_at_hand(&batch, &snapshot) else {
             drop(hold);
-            return match self.judges(&batch, &snapshot).await {
-                Ok(_) => Step::Again(batch),
-                Err(refusal) => self.no_snapshot(batch, refusal).await,
-            };
+            return self.without_lock(batch, &snapshot).await;
         };
         let inner = self.inner;
         let folded = batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await;
@@ -148,33 +128,75 @@ impl Attempt<'_> {
                 return self.no_snapshot(batch, refusal).await;
             }
         };
-        if self.unsettled.is_empty() {
-            // Keys of newcomers that change nothing: the lock was got without a look at them.
-            let unseen: Vec<String> = folded.idle_keys().into_iter().filter(|key| !seen.contains(key)).collect();
-            if !unseen.is_empty() {
-                match hold.taken(&unseen, inner.clock.now()).await {
-                    Ok(stored) => folded.replay(&stored),
-                    Err(error) => return self.no_snapshot(folded.into_pending(), unavailable(&error)).await,
+        folded.replay(keys);
+        // Keys of newcomers that change nothing: the lock was got without a look at them.
+        let unseen: Vec<String> = folded.idle_keys().into_iter().filter(|key| !seen.contains(key)).collect();
+        if !unseen.is_empty() {
+            match hold.taken(&unseen, inner.clock.now()).await {
+                Ok(stored) => folded.replay(&stored),
+                Err(error) => {
+                    drop(hold);
+                    return self.no_snapshot(folded.into_pending(), unavailable(&error)).await;
                 }
             }
         }
         let Some(set) = folded.set.take() else {
-            drop(hold);
-            if let Some(member) = folded.members.first() {
-                self.end_try(member.pending.concurrency);
-            }
-            if self.unsettled.is_empty() {
-                return answer_all(folded.members);
-            }
-            return self.ask_again(folded.into_pending()).await;
+            return self.give_back(folded, hold).await;
         };
         if !self.mark_sent(&folded) {
+            drop(hold);
             return Step::Again(folded.into_pending());
         }
         let sent = Sent::of(&set);
         let verdict = hold.commit(set).await;
         self.after_commit(folded, sent, verdict).await
     }
+
+    /// Decides on the snapshot that was just read, and writes on the condition that it still holds.
+    async fn without_lock(&mut self, batch: Vec<Pending>, snapshot: &Snapshot) -> Step {
+        let judges = match self.judges(&batch, snapshot).await {
+            Ok(judges) => judges,
+            Err(refusal) => return self.no_snapshot(batch, refusal).await,
+        };
+        let inner = self.inner;
+        match batch::fold(self.key, batch, snapshot, &judges, &*inner.clock, inner.options.key_life).await {
+            Ok(folded) => self.commit(folded, snapshot).await,
+            Err((batch, refusal)) => self.no_snapshot(batch, refusal).await,
+        }
+    }
+
+    /// Nobody changes anything. The answers leave once the lock is given back: that it could be proves that it was held
+    /// while they were decided.
+    async fn give_back(&mut self, folded: Folded, hold: Box<dyn RowLock>) -> Step {
+        let replays = folded.members.iter().any(|member| member.answer.replayed);
+        let released = hold.release(replays).await;
+        if !self.unsettled.is_empty() {
+            return self.ask_again(folded.into_pending()).await;
+        }
+        match released {
+            Ok(()) => answer_all(folded.members),
+            Err(error) => self.no_snapshot(folded.into_pending(), unavailable(&error)).await,
+        }
+    }
+}
+
+/// Another session has the row: whoever would not wait, or has waited long enough, is told; the others go on.
+fn not_locked(batch: Vec<Pending>, plan: Plan) -> Step {
+    let now = Instant::now();
+    let mut again = Vec::new();
+    for pending in batch {
+        let leaves = match plan {
+            Plan::LockIfFree => plan::gives_up(&pending),
+            _ => plan::waits_until(&pending, now) <= now + TIMER_SLACK,
+        };
+        if leaves {
+            let refusal = lock_refusal(&pending, now);
+            pending.answer(refusal.into());
+        } else {
+            again.push(pending);
+        }
+    }
+    Step::Again(again)
 }
 
 /// What a command is told that did not get the row.

@@ -146,6 +146,10 @@ impl RowLock for FaultyLock {
         self.inner.taken(keys, now).await
     }
 
+    async fn release(self: Box<Self>, told: bool) -> Result<(), ReadError> {
+        self.inner.release(told).await
+    }
+
     async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         let Self { inner, store } = *self;
         store.commit_by(set, async move |set| inner.commit(set).await).await

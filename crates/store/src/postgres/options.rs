@@ -49,8 +49,8 @@ pub(super) enum Verify {
 /// The schema, unless the URL names another.
 const SCHEMA: &str = "lockkeeper";
 
-/// Enough for the lanes, row locks and reads of one busy node; a server has a hundred for all its clients by default.
-const CONNECTIONS: usize = 16;
+/// Enough for the lanes, reads, and sixteen row locks at once; a server has a hundred for all its clients by default.
+const CONNECTIONS: usize = 32;
 
 /// A pool that stays full for so long belongs to a database that does not answer.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);

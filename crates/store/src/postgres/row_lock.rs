@@ -91,10 +91,8 @@ impl Held {
         let until = Instant::now() + bound.min(A_LONG_TIME);
         let permit = match place(shared, bound).await {
             Ok(Some(permit)) => permit,
-            Ok(None) if on_locked == OnLocked::GiveUp => {
-                return Err(unavailable("all connections for row locks are in use".to_owned()));
-            }
-            Ok(None) => return Err(LockError::Locked { waited: begun.elapsed() }),
+            // This node's own commands have them all: that is no lock of somebody else's.
+            Ok(None) => return Err(unavailable("all connections for row locks are in use".to_owned())),
             Err(closed) => return Err(unavailable(closed.to_owned())),
         };
         let mut connection = shared.connections.get(Share::Others).await.map_err(LockError::Unavailable)?;
@@ -239,6 +237,33 @@ impl RowLock for Held {
             Ok(confirmed) => confirmed.map(|confirmed| confirmed.keys),
             Err(_) => Err(ReadError::Unavailable(self.shared.no_verdict())),
         }
+    }
+
+    async fn release(self: Box<Self>, told: bool) -> Result<(), ReadError> {
+        let Self { shared, mut connection, .. } = *self;
+        // Nothing was written, so either end is right. Taking back needs no sync; committing waits for the synchronous
+        // standby, as `taken_keys` has arranged.
+        let end = if told { "COMMIT" } else { "ROLLBACK" };
+        if connection.is_over() {
+            return Err(ReadError::Unavailable("the session that held the row has ended".to_owned()));
+        }
+        if told {
+            connection.committing();
+        }
+        let ended = match timeout(shared.options.verdict_wait, connection.client().batch_execute(end)).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                connection.give_up();
+                return Err(ReadError::Unavailable(shared.no_verdict()));
+            }
+        };
+        ended.map_err(|error| failure::read_error(&error))?;
+        if told && let Err(fate) = connection.proven() {
+            let error: CommitError = fate.into();
+            return Err(ReadError::Unavailable(error.to_string()));
+        }
+        connection.done();
+        Ok(())
     }
 
     async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {

@@ -108,10 +108,12 @@ BEGIN
         SELECT t.keys, t.versions, t.prints, t.outcomes INTO taken_keys, taken_versions, taken_prints, taken_outcomes
             FROM $schema.taken(v_row.record, p_keys, p_at) t;
     END IF;
-    IF taken_keys IS NOT NULL AND p_expected IS NOT NULL THEN
-        verdict := 2;
+    IF taken_keys IS NOT NULL THEN
         PERFORM $schema.wait_for_standby();
-        RETURN;
+        IF p_expected IS NOT NULL THEN
+            verdict := 2;
+            RETURN;
+        END IF;
     END IF;
     IF p_expected IS NULL OR coalesce(v_row.version, 0) <> p_expected OR p_life <> life THEN
         verdict := CASE WHEN p_expected IS NULL THEN 0 ELSE 1 END;

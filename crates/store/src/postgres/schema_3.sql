@@ -46,10 +46,10 @@ BEGIN
             INSERT INTO $schema.records
                 (space, id, version, primary_facet, secondary_facet, created_ms, updated_ms, body)
                 SELECT s.space, s.id, s.count, s.primary_facet, s.secondary_facet, s.at, s.at, s.body
-                FROM unnest(p_spaces, p_ids, p_expected, p_counts, p_primary, p_secondary, p_bodies, p_ats)
+                FROM unnest(p_spaces, p_ids, p_expected, p_counts, p_primary, p_secondary, p_bodies, p_ats, p_lives)
                     WITH ORDINALITY
-                    s (space, id, expected, count, primary_facet, secondary_facet, body, at, place)
-                WHERE s.expected = 0 AND s.place <> ALL (v_out)
+                    s (space, id, expected, count, primary_facet, secondary_facet, body, at, life, place)
+                WHERE s.expected = 0 AND (s.life IS NULL OR s.life = v_life) AND s.place <> ALL (v_out)
                 ORDER BY s.space COLLATE "C", s.id COLLATE "C"
                 ON CONFLICT (space, id) DO NOTHING RETURNING record, space, id
         )

@@ -102,6 +102,11 @@ impl RowLock for Held {
         Ok(self.readers.run(move |connection| queries::confirm(connection, &key, &keys, now)).await?.keys)
     }
 
+    async fn release(self: Box<Self>, _told: bool) -> Result<(), ReadError> {
+        drop(self);
+        Ok(())
+    }
+
     async fn commit(self: Box<Self>, set: ChangeSet) -> Result<Verdict, CommitError> {
         if let Err(breach) = verify::change_set(&set) {
             return Ok(breach.into());

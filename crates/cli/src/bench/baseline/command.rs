@@ -58,6 +58,7 @@ pub(crate) async fn measure(command: &str, load: &Load) -> Result<Vec<Row>, Fail
             success_pct: read.success_pct,
             cpu_pct: None,
             lost: read.lost,
+            failed: 0,
             node_shares_pct: Vec::new(),
         })
     };

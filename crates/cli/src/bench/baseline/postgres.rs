@@ -1,10 +1,11 @@
 //! The usual strategies on PostgreSQL, without a combiner: a row lock; a read and a conditional write that is tried three
-//! times. Each client has a connection of its own, up to a hundred, and prepared statements.
+//! times. Each client has a connection of its own, up to eighty, and prepared statements.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_postgres::{Client, Error, NoTls, Statement};
 
@@ -99,7 +100,14 @@ impl Peer {
                 Err(_) => return false,
             }
             drop(permit);
-            tokio::time::sleep(BACKOFF * 2u32.pow(attempt)).await;
+            // The second attempt at once, the third after a backoff with full jitter.
+            if attempt + 2 < ATTEMPTS {
+                continue;
+            }
+            if attempt + 1 < ATTEMPTS {
+                let pause = BACKOFF.mul_f64(rand::rng().random_range(0.0..=1.0));
+                tokio::time::sleep(pause).await;
+            }
         }
         false
     }
@@ -114,7 +122,7 @@ async fn connect(url: &str) -> Result<Client, Error> {
 impl Session {
     async fn open(url: &str, table: &str) -> Result<Self, Error> {
         let client = connect(url).await?;
-        client.batch_execute("SET lock_timeout = '5s'").await?;
+        client.batch_execute("SET lock_timeout = '5s'; SET synchronous_commit = on").await?;
         let read = client.prepare(&format!("SELECT state, version FROM {table} WHERE id = $1")).await?;
         let read_locked =
             client.prepare(&format!("SELECT state, version FROM {table} WHERE id = $1 FOR UPDATE")).await?;
