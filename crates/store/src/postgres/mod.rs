@@ -4,8 +4,9 @@
 //!   outlives its transaction, so that it also works through PgBouncer in transaction mode.
 //! - Change sets that arrive while others are being committed go together, in the order of their names, passing over
 //!   rows that are locked; those are waited for singly.
-//! - Each snapshot carries the store's life (it changes with the server's timeline), and each commit is on the condition that it is still the same: after
-//!   the promotion of a standby that lagged behind, equal version numbers mean different things.
+//! - Each snapshot carries the store's life (it changes with the server's timeline), and each commit is on the condition
+//!   that it is still the same: after the promotion of a standby that lagged behind, equal version numbers mean
+//!   different things.
 //!
 //! Sources: PostgreSQL manual, "Explicit Locking" (SKIP LOCKED, row locks), "INSERT" (ON CONFLICT), "Write-Ahead Log"
 //! (synchronous_commit, timelines); PgBouncer, "SQL feature map for pooling modes".

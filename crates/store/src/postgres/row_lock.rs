@@ -25,8 +25,9 @@ use crate::{
 pub(super) struct Held {
     shared: Arc<Shared>,
     connection: Connection,
-    /// The row, as it was when the lock was got.
     record: RecordKey,
+    /// A question failed, and the transaction with it.
+    broken: bool,
 }
 
 /// Locks a row and reads it, in one round trip if nobody has it.
@@ -38,7 +39,19 @@ pub(super) async fn lock(
     on_locked: OnLocked,
 ) -> Result<Locked, LockError> {
     let begun = Instant::now();
-    let (held, row) = Held::take(shared, key, keys, now, on_locked, begun).await?;
+    let bound = match on_locked {
+        OnLocked::Wait(bound) => bound,
+        OnLocked::GiveUp => shared.options.connection_wait,
+    };
+    let unavailable = |why: &str| LockError::Unavailable(why.to_owned());
+    // This node's own commands have them all: that is no lock of somebody else's.
+    let full = || unavailable("all connections for row locks are in use");
+    let place = place(shared, bound).await.map_err(unavailable)?.ok_or_else(full)?;
+    let on_locked = match on_locked {
+        OnLocked::Wait(bound) => OnLocked::Wait(bound.saturating_sub(begun.elapsed())),
+        OnLocked::GiveUp => OnLocked::GiveUp,
+    };
+    let (held, row) = Held::take(shared, place, key, keys, now, on_locked, begun).await?;
     let locked = held.read(&row, begun);
     locked.map_err(|error| LockError::Unavailable(failure::explain(&error)))?
 }
@@ -49,14 +62,14 @@ pub(super) async fn commit_waiting(
     set: &ChangeSet,
     begun: Instant,
 ) -> Result<Verdict, CommitError> {
-    let left = shared.options.lock_wait.saturating_sub(begun.elapsed());
-    let held = Held::take(shared, &set.key, &[], set.at, OnLocked::Wait(left), begun).await;
+    let left = || shared.options.lock_wait.saturating_sub(begun.elapsed());
+    let place = place(shared, left()).await.map_err(|why| CommitError::Unavailable(why.to_owned()))?;
+    // Without a place it was waited for in vain all the same: the row was seen to be locked.
+    let Some(place) = place else { return Ok(verdict_of(Told::Locked, begun.elapsed())) };
+    let held = Held::take(shared, place, &set.key, &[], set.at, OnLocked::Wait(left()), begun).await;
     let verdict = match held {
-        Ok((held, _row)) => {
-            // A record that is not there yet may be about to be made by another.
-            let left = shared.options.lock_wait.saturating_sub(begun.elapsed());
-            held.commit_within(set, left).await?
-        }
+        // A record that is not there yet may be about to be made by another.
+        Ok((held, _row)) => held.commit_within(set, left()).await?,
         Err(LockError::Locked { .. }) => Told::Locked,
         Err(LockError::Unavailable(detail)) => return Err(CommitError::Unavailable(detail)),
     };
@@ -77,30 +90,21 @@ impl Held {
     /// Gets the lock, or says why not; then nothing is held.
     async fn take(
         shared: &Arc<Shared>,
+        place: OwnedSemaphorePermit,
         key: &RecordKey,
         keys: &[String],
         now: Timestamp,
         on_locked: OnLocked,
         begun: Instant,
     ) -> Result<(Self, Row), LockError> {
-        let unavailable = |detail: String| LockError::Unavailable(detail);
-        let bound = match on_locked {
-            OnLocked::Wait(bound) => bound,
-            OnLocked::GiveUp => shared.options.connection_wait,
-        };
-        let until = Instant::now() + bound.min(A_LONG_TIME);
-        let permit = match place(shared, bound).await {
-            Ok(Some(permit)) => permit,
-            // This node's own commands have them all: that is no lock of somebody else's.
-            Ok(None) => return Err(unavailable("all connections for row locks are in use".to_owned())),
-            Err(closed) => return Err(unavailable(closed.to_owned())),
-        };
-        let mut connection = shared.connections.get(Share::Others).await.map_err(LockError::Unavailable)?;
-        connection.hold(permit);
+        let unavailable = LockError::Unavailable;
+        let asked = Instant::now();
+        let mut connection = shared.connections.get(Share::Others).await.map_err(unavailable)?;
+        connection.hold(place);
         connection.waits_for_rows();
         let (left, waits) = match on_locked {
-            OnLocked::Wait(_) => {
-                let left = until.saturating_duration_since(Instant::now());
+            OnLocked::Wait(bound) => {
+                let left = bound.min(A_LONG_TIME).saturating_sub(asked.elapsed());
                 (left, Waits::up_to(left))
             }
             OnLocked::GiveUp => (Duration::ZERO, Waits::skipping(shared.options.lock_wait)),
@@ -126,7 +130,7 @@ impl Held {
         let Some(row) = answer.into_iter().next() else {
             return Err(unavailable("the database gave no answer".to_owned()));
         };
-        Ok((Self { shared: shared.clone(), connection, record: key.clone() }, row))
+        Ok((Self { shared: shared.clone(), connection, record: key.clone(), broken: false }, row))
     }
 
     fn read(self, row: &Row, begun: Instant) -> Result<Result<Locked, LockError>, tokio_postgres::Error> {
@@ -233,14 +237,20 @@ impl RowLock for Held {
         let bound = self.shared.options.verdict_wait;
         let question = queries::ask_confirm(&self.shared, self.connection.client(), &self.record, keys, now);
         // Whatever is left of it when this ends early is brought to rest with the transaction.
-        match timeout(bound, question).await {
+        let answer = match timeout(bound, question).await {
             Ok(confirmed) => confirmed.map(|confirmed| confirmed.keys),
             Err(_) => Err(ReadError::Unavailable(self.shared.no_verdict())),
-        }
+        };
+        self.broken |= answer.is_err();
+        answer
     }
 
     async fn release(self: Box<Self>, told: bool) -> Result<(), ReadError> {
-        let Self { shared, mut connection, .. } = *self;
+        let Self { shared, mut connection, broken, .. } = *self;
+        if broken {
+            // COMMIT would be answered, and mean ROLLBACK.
+            return Err(ReadError::Unavailable("the row lock has failed".to_owned()));
+        }
         // Nothing was written, so either end is right. Taking back needs no sync; committing waits for the synchronous
         // standby, as `taken_keys` has arranged.
         let end = if told { "COMMIT" } else { "ROLLBACK" };

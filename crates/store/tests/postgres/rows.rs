@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
-use lockkeeper_store::{AllVerdict, CommitError, LockError, OnLocked, PostgresStore, RecordKey, Store, Verdict};
+use lockkeeper_store::{
+    AllVerdict, ChangeSet, CommitError, LockError, OnLocked, PostgresStore, RecordKey, Store, Verdict,
+};
 use lockkeeper_testbed::{Session, TestDatabase};
 
 use crate::tools::{
@@ -252,6 +254,26 @@ async fn what_is_required_stays_so_until_the_commit() {
         }
     }
     assert_eq!(bench.deadlocks().await, "0");
+}
+
+/// L19: whether they go alone or together, whether the record is there or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_of_another_life_are_lost_in_batches_too() {
+    let bench = Bench::start().await;
+    let there = names(10);
+    make(&bench.nodes[0], &there).await;
+    let new: Vec<RecordKey> = (0..10).map(|n| key(&format!("new{n}"))).collect();
+    let life = bench.nodes[0].confirm(&there[0], &[], now()).await.expect("an answer").life;
+    let sets = || there.iter().map(|key| next(key, 1)).chain(new.iter().map(|key| next(key, 0)));
+    let of = |life: i64| sets().map(move |set| ChangeSet { life: Some(life), ..set });
+    for told in join_all(of(life - 1).map(|set| bench.nodes[0].commit(set))).await {
+        assert!(matches!(told, Ok(Verdict::Lost(_))), "{told:?}");
+    }
+    let all = bench.nodes[0].commit_all(of(life - 1).collect()).await;
+    assert!(matches!(all, Ok(AllVerdict::Failed { verdict: Verdict::Lost(_), .. })), "{all:?}");
+    for told in join_all(of(life).map(|set| bench.nodes[0].commit(set))).await {
+        assert_eq!(told, Ok(Verdict::Committed));
+    }
 }
 
 /// A holder that is stopped, or has forgotten its lock, keeps the row for a while only, and learns that it has lost it.
