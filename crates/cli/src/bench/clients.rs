@@ -20,7 +20,7 @@ pub(crate) struct Load {
 }
 
 /// Time to fill caches and open connections before anything counts.
-const WARM_UP: Duration = Duration::from_millis(500);
+const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Latencies in microseconds, to three digits.
 pub(crate) struct Latencies(Histogram<u64>);
