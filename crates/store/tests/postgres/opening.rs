@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lockkeeper_store::{ListOrder, OpenError, Store};
+use lockkeeper_store::{ListOrder, OpenError, PostgresStore, Store, Verdict};
 use lockkeeper_testbed::{Postgres, Proxy, Replication};
 
 use crate::tools::{
-    SHORT, blocking, database, execute, impatient, key, must_commit, next, open, options, query, refused, version,
+    SHORT, blocking, database, eventually, execute, impatient, key, must_commit, next, open, open_with, options, query,
+    refused, version,
 };
 
 /// What is said of a database that will not do.
@@ -18,6 +19,16 @@ async fn why(url: &str) -> String {
             detail
         }
         other => panic!("{other:?}"),
+    }
+}
+
+async fn succeeds(url: &str) -> bool {
+    match PostgresStore::open(impatient(url)).await {
+        Ok(store) => {
+            store.close().await;
+            true
+        }
+        Err(_) => false,
     }
 }
 
@@ -68,7 +79,6 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     assert_eq!(execute(&database, "SELECT max(number) FROM lockkeeper.migrations").await, "1000");
 }
 
-/// A schema of an older release is brought up to date while its node goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_of_somebody_else_is_not_taken_over() {
     let database = database().await;
@@ -96,7 +106,20 @@ async fn a_server_that_forgets_or_only_follows_is_refused() {
     let url = server.url();
     let address = url.strip_suffix("/postgres").expect("its database");
     assert!(why(&format!("{address}/latin")).await.contains("LATIN1"));
-    let store = open(&server.url()).await;
+    let server = blocking(move || {
+        server.execute("CREATE ROLE me LOGIN SUPERUSER PASSWORD 'right'");
+        let access = "COPY (VALUES ('local all all trust'), ('host all me 127.0.0.1/32 scram-sha-256'),
+            ('host all all 127.0.0.1/32 trust'), ('host replication all 127.0.0.1/32 trust')) TO '{}/pg_hba.conf'";
+        server.execute(&access.replace("{}", &server.execute("SHOW data_directory")));
+        server.execute("SELECT pg_reload_conf()");
+        server
+    })
+    .await;
+    let with = |password: &str| server.url().replace("postgres@", &format!("me:{password}@"));
+    eventually("passwords are asked for", || async { !succeeds(&with("hunter2")).await }).await;
+    let detail = why(&with("hunter2")).await;
+    assert!(detail.contains("authentication failed"), "{detail}");
+    let store = open(&with("right")).await;
     must_commit(&store, next(&key("a"), 0)).await;
     let (server, standby) = blocking(move || {
         let standby = server.standby(Replication::Asynchronous);
@@ -111,7 +134,7 @@ async fn a_server_that_forgets_or_only_follows_is_refused() {
         server
     })
     .await;
-    crate::tools::eventually("it is noticed", || async { store.ping().await.is_err() }).await;
+    eventually("it is noticed", || async { store.ping().await.is_err() }).await;
     drop((server, standby));
 }
 
@@ -147,7 +170,7 @@ async fn a_silent_host_is_passed_over() {
     silent.stall();
     let begun = Instant::now();
     let both = format!("postgres://postgres@{},{server}/{name}", silent.address());
-    let store = crate::tools::open_with(impatient(&both)).await;
+    let store = open_with(impatient(&both)).await;
     must_commit(&store, next(&key("a"), 0)).await;
     assert!(begun.elapsed() < SHORT * 3, "{:?}", begun.elapsed());
     // The next connection begins with the one that answered.
@@ -172,11 +195,11 @@ async fn another_cluster_behind_the_same_address_is_refused() {
         other
     })
     .await;
-    let store = crate::tools::open_with(impatient(&format!("postgres://postgres@{}/{name}", proxy.address()))).await;
+    let store = open_with(impatient(&format!("postgres://postgres@{}/{name}", proxy.address()))).await;
     must_commit(&store, next(&key("a"), 0)).await;
     proxy.retarget(other.address());
     proxy.cut_clients();
-    crate::tools::eventually("it is noticed", || async {
+    eventually("it is noticed", || async {
         match store.read(&key("a")).await {
             Err(error) => error.to_string().contains("another database cluster"),
             Ok(_) => false,
@@ -206,7 +229,7 @@ async fn tables_that_were_restored_are_another_life() {
     let mut stale = next(&key("a"), 1);
     stale.life = Some(before.life);
     let told = store.commit(stale).await;
-    assert!(matches!(told, Ok(lockkeeper_store::Verdict::Lost(Some(_)))), "{told:?}");
+    assert!(matches!(told, Ok(Verdict::Lost(Some(_)))), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,6 +255,6 @@ async fn a_store_that_was_dropped_leaves_no_session() {
     drop(store);
     let sessions =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    crate::tools::eventually("all sessions end", || async { execute(&database, sessions).await == "0" }).await;
+    eventually("all sessions end", || async { execute(&database, sessions).await == "0" }).await;
     assert!(options(&database.url()).connections > 4);
 }

@@ -8,6 +8,7 @@ use lockkeeper_store::{
     AllVerdict, ChangeSet, CommitError, LockError, OnLocked, PostgresStore, RecordKey, Store, Verdict,
 };
 use lockkeeper_testbed::{Session, TestDatabase};
+use tokio::task::JoinSet;
 
 use crate::tools::{
     LONG, SHORT, blocking, database, eventually, execute, impatient, key, must_commit, next, now, open, open_with,
@@ -108,22 +109,30 @@ async fn one_held_row_keeps_nobody_from_the_others() {
     bench.hold("B5").await;
     let held = keys.iter().position(|key| &*key.id == "B5").expect("one of them");
     // Singly and all together, in opposite orders.
-    let mut waiting = tokio::task::JoinSet::new();
-    for (node, reversed) in bench.nodes.iter().cloned().zip([false, true]) {
+    let mut waiting = JoinSet::new();
+    let mut going_on = JoinSet::new();
+    for (node, reversed) in bench.nodes.iter().zip([false, true]) {
         let mut keys = keys.clone();
         if reversed {
             keys.reverse();
         }
-        let held = keys.iter().position(|key| &*key.id == "B5").expect("one of them");
-        let held_key = keys[held].clone();
-        let single = node.clone();
-        waiting.spawn(async move { advance(&single, &held_key).await });
-        let (single, all) = (node.clone(), keys.clone());
-        waiting.spawn(async move { advance_all(&single, &all).await });
-        for _ in 0..5 {
-            let others = keys.iter().enumerate().filter(|(place, _)| *place != held);
-            join_all(others.map(|(_, key)| advance(&node, key))).await;
-        }
+        let (single, held) = (node.clone(), keys.iter().position(|key| &*key.id == "B5").expect("one of them"));
+        let held_key = keys.remove(held);
+        waiting.spawn({
+            let held_key = held_key.clone();
+            async move { advance(&single, &held_key).await }
+        });
+        let (both, all) = (node.clone(), keys.iter().chain([&held_key]).cloned().collect::<Vec<_>>());
+        waiting.spawn(async move { advance_all(&both, &all).await });
+        let node = node.clone();
+        going_on.spawn(async move {
+            for _ in 0..5 {
+                join_all(keys.iter().map(|key| advance(&node, key))).await;
+            }
+        });
+    }
+    while let Some(done) = going_on.join_next().await {
+        done.expect("an end");
     }
     assert_eq!(version(&bench.nodes[0], &keys[held]).await, 1, "its row is held all the while");
     assert!(version(&bench.nodes[0], &keys[0]).await > 10, "the others went on");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lockkeeper_store::{CommitError, PostgresStore, RecordKey, Store, Verdict};
+use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, OnLocked, PostgresStore, RecordKey, Store, Verdict};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::tools::{LONG, key, next};
 /// Between two tries while there is no server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Many tasks, each with a record of its own, and all of them with one that they share.
+/// Many tasks: some have a record each, some share one, some commit two records at once; some lock the row first.
 pub(crate) struct Writers {
     store: Arc<PostgresStore>,
     tasks: JoinSet<Told>,
@@ -30,9 +30,20 @@ struct Shared {
     told_last: Mutex<String>,
 }
 
+/// How a writer commits.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Alone,
+    /// Under the row's lock.
+    Locked,
+    /// Together with the same of another record.
+    Both,
+}
+
 /// What one writer was told of one record.
 struct Told {
     key: RecordKey,
+    way: Way,
     /// These took place.
     acknowledged: Vec<(i64, Uuid)>,
     /// These were found not to have taken place.
@@ -40,13 +51,18 @@ struct Told {
 }
 
 impl Writers {
-    /// Starts as many writers, half of them on one record.
+    /// Starts as many writers.
     pub(crate) fn start(store: &Arc<PostgresStore>, count: usize) -> Self {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         for writer in 0..count {
-            let id = if writer % 2 == 0 { "hot".to_owned() } else { format!("own{writer}") };
-            tasks.spawn(write(store.clone(), key(&id), shared.clone()));
+            let (id, way) = match writer % 4 {
+                0 => ("hot".to_owned(), Way::Alone),
+                1 => (format!("own{writer}"), Way::Alone),
+                2 => ("hot".to_owned(), Way::Locked),
+                _ => (format!("pair{writer}"), Way::Both),
+            };
+            tasks.spawn(write(store.clone(), key(&id), way, shared.clone()));
         }
         Self { store: store.clone(), tasks, shared }
     }
@@ -77,6 +93,9 @@ impl Writers {
         for key in keys {
             let its: Vec<&Told> = all.iter().filter(|told| told.key == key).collect();
             self.check_record(&key, &its).await;
+            if its[0].way == Way::Both {
+                assert_eq!(history(&self.store, &key).await, history(&self.store, &twin(&key)).await, "{key}");
+            }
         }
     }
 
@@ -113,13 +132,40 @@ pub(crate) async fn history(store: &PostgresStore, key: &RecordKey) -> Vec<(i64,
     }
 }
 
-async fn write(store: Arc<PostgresStore>, key: RecordKey, shared: Arc<Shared>) -> Told {
-    let mut told = Told { key, acknowledged: Vec::new(), missing: HashSet::new() };
+fn twin(key: &RecordKey) -> RecordKey {
+    RecordKey::new(&key.space, &format!("twin of {}", key.id))
+}
+
+/// Commits the next version after `version`, or what the lock shows it to be.
+async fn commit(store: &PostgresStore, way: Way, set: &mut ChangeSet) -> Result<Verdict, CommitError> {
+    match way {
+        Way::Alone => store.commit(set.clone()).await,
+        Way::Both => {
+            let other = ChangeSet { key: twin(&set.key), ..set.clone() };
+            Ok(match store.commit_all(vec![set.clone(), other]).await? {
+                AllVerdict::Committed => Verdict::Committed,
+                AllVerdict::Failed { verdict, .. } => verdict,
+            })
+        }
+        Way::Locked => match store.lock(&set.key, &[], set.at, OnLocked::Wait(LONG)).await {
+            Ok(locked) => {
+                set.expected_version = locked.record.as_ref().map_or(0, |record| record.version);
+                locked.hold.commit(set.clone()).await
+            }
+            Err(error) => Err(CommitError::Unavailable(error.to_string())),
+        },
+    }
+}
+
+async fn write(store: Arc<PostgresStore>, key: RecordKey, way: Way, shared: Arc<Shared>) -> Told {
+    let mut told = Told { key, way, acknowledged: Vec::new(), missing: HashSet::new() };
     let mut version = 0;
     while !shared.stopped.load(Ordering::SeqCst) {
-        let set = next(&told.key, version);
+        let mut set = next(&told.key, version);
         let id = set.commit_id;
-        let took_place = match store.commit(set).await {
+        let verdict = commit(&store, way, &mut set).await;
+        version = set.expected_version;
+        let took_place = match verdict {
             Ok(Verdict::Committed) => true,
             Ok(Verdict::Lost(current)) => {
                 version = current.map_or(0, |record| record.version);
