@@ -131,7 +131,10 @@ impl Pending {
 
     /// Gives the answer; a sender that has gone does not hear it.
     pub(crate) fn answer(self, answer: Answer) {
-        let _ = self.answer.send(answer);
+        let Self { answer: sender, permit, .. } = self;
+        // Its place first: whoever has an answer finds the queue without its command.
+        drop(permit);
+        let _ = sender.send(answer);
     }
 }
 
