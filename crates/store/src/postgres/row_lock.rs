@@ -76,8 +76,8 @@ pub(super) async fn commit_waiting(
     Ok(verdict_of(verdict, begun.elapsed()))
 }
 
-/// A place among those who may hold a row, or wait for one: a share of the pool only, so that they keep nobody else from
-/// a connection.
+/// A place among those who may hold a row, or wait for one: a share of the pool only, so that they keep nobody else
+/// from a connection.
 pub(super) async fn place(shared: &Shared, bound: Duration) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
     match timeout(bound, shared.row_waits.clone().acquire_owned()).await {
         Ok(Ok(permit)) => Ok(Some(permit)),
@@ -191,7 +191,7 @@ impl Held {
 const A_LONG_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Begins a transaction that locks rows. A decision takes milliseconds: a holder that is silent for longer is gone, or
-/// stopped, and the server ends its session, so that nobody waits for it. What the role's defaults bound is bounded here.
+/// stopped, and the server ends its session, so that nobody waits for it. The role's own bounds are replaced.
 pub(super) fn begin(shared: &Shared, bound: Duration) -> String {
     // Of these 0 would be none, and more than 31 bits an error.
     let ms = |bound: Duration| bound.as_millis().clamp(1, i32::MAX as u128);

@@ -33,8 +33,8 @@ BEGIN
 END $$;
 
 -- Called where what another transaction has committed is about to be told as acknowledged. It may have been seen before
--- the synchronous standby has it (its wait was cut short by a crash or a cancellation); a commit that writes waits until
--- the standby has everything before it.
+-- the synchronous standby has it (its wait was cut short by a crash or a cancellation); a commit that writes waits
+-- until the standby has everything before it.
 CREATE FUNCTION $schema.wait_for_standby() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('synchronous_standby_names') <> '' THEN
@@ -58,8 +58,8 @@ END $$;
 
 -- Locks a record's row and says whether a change set may be written: 0 yes, 1 another version (or another life), 2 keys
 -- taken, 3 a requirement does not hold, 4 locked by another transaction (told only with `p_skip`, which does not wait
--- for it). Without `p_expected` it locks the row, whatever its version, and finds the keys. `p_lock_ms` bounds each wait
--- for a lock, of whatever kind, so that a call that nobody hears any more ends too.
+-- for it). Without `p_expected` it locks the row, whatever its version, and finds the keys. `p_lock_ms` bounds each
+-- wait for a lock, of whatever kind, so that a call that nobody hears any more ends too.
 CREATE FUNCTION $schema.check_one(
     p_space text, p_id text, p_expected bigint, p_life bigint, p_at bigint, p_keys text[],
     p_req_spaces text[], p_req_ids text[], p_req_versions bigint[], p_lock_ms integer, p_skip boolean,

@@ -1,7 +1,7 @@
 -- The conditional writes of many records at once, each for itself. The records are locked in the order of their names
 -- and only if nobody has them locked; new ones first, since only an insert can wait. That order is the bytes' order, as
--- everywhere, so that two that wait do not wait for each other. Says which sets (from 1) were written; the others are to
--- be committed singly, which tells why.
+-- everywhere, so that two that wait do not wait for each other. Says which sets (from 1) were written; the others are
+-- to be committed singly, which tells why.
 --
 -- The settings make every plan run through the indexes, from the arrays: made once, and right for any table size.
 CREATE FUNCTION $schema.commit_many(

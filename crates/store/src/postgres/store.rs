@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) options: PostgresOptions,
     pub(super) calls: Calls,
     pub(super) connections: Arc<Connections>,
-    /// Those who hold a row, or wait for one: half the pool, so that the others always get on. The lanes have their own.
+    /// Those who hold a row, or wait for one: half the pool, so that the others always get on. The lanes have theirs.
     pub(super) row_waits: Arc<Semaphore>,
 }
 

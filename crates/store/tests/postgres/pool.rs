@@ -96,7 +96,8 @@ async fn a_server_without_room_is_shared() {
     let database = database().await;
     open(&database.url()).await.close().await;
     let role = Role::create(&database, "CONNECTION LIMIT 3").await;
-    let grant = "GRANT USAGE ON SCHEMA lockkeeper TO {}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lockkeeper TO {}";
+    let grant = "GRANT USAGE ON SCHEMA lockkeeper TO {};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lockkeeper TO {}";
     execute(&database, grant.replace("{}", role.name())).await;
     let store = open(&role.url()).await;
     let tasks: Vec<_> = (0..60)
