@@ -121,9 +121,12 @@ impl Drop for Session {
     }
 }
 
+/// Lines of a pipe that nobody has read yet: far more than a test asks for at once.
+const LINES_MAX: usize = 10_000;
+
 /// The lines of a pipe, until it is closed.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
+    let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     std::thread::spawn(move || {
         let all = BufReader::new(pipe).lines().map_while(Result::ok);
         // An error means that the session was dropped.

@@ -48,6 +48,25 @@ pub(super) async fn read(shared: &Shared, key: &RecordKey) -> Result<Option<Reco
     record.map_err(|error| failure::read_error(&error))
 }
 
+/// What `confirm` is asked.
+struct Question<'a> {
+    space: &'a str,
+    id: &'a str,
+    keys: Vec<&'a str>,
+    at: i64,
+}
+
+impl<'a> Question<'a> {
+    fn new(key: &'a RecordKey, keys: &'a [String], now: Timestamp) -> Self {
+        let (space, id) = name(key);
+        Self { space, id, keys: keys.iter().map(String::as_str).collect(), at: now.timestamp_millis() }
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 4] {
+        [(&self.space, Type::TEXT), (&self.id, Type::TEXT), (&self.keys, Type::TEXT_ARRAY), (&self.at, Type::INT8)]
+    }
+}
+
 /// Version and keys, of one instant.
 pub(super) async fn confirm(
     shared: &Shared,
@@ -55,12 +74,8 @@ pub(super) async fn confirm(
     keys: &[String],
     now: Timestamp,
 ) -> Result<Confirmation, ReadError> {
-    let (space, id) = name(key);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let at = now.timestamp_millis();
-    let parameters: [Parameter<'_>; 4] =
-        [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
-    let found = run(shared, &shared.calls.confirm, &parameters).await?;
+    let question = Question::new(key, keys, now);
+    let found = run(shared, &shared.calls.confirm, &question.parameters()).await?;
     let row = found.first().ok_or_else(no_answer)?;
     confirmation(row).map_err(|error| failure::read_error(&error))
 }
@@ -73,12 +88,8 @@ pub(super) async fn ask_confirm(
     keys: &[String],
     now: Timestamp,
 ) -> Result<Confirmation, ReadError> {
-    let (space, id) = name(key);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let at = now.timestamp_millis();
-    let parameters: [Parameter<'_>; 4] =
-        [(&space, Type::TEXT), (&id, Type::TEXT), (&keys, Type::TEXT_ARRAY), (&at, Type::INT8)];
-    let found = client.query_typed(&shared.calls.confirm, &parameters).await;
+    let question = Question::new(key, keys, now);
+    let found = client.query_typed(&shared.calls.confirm, &question.parameters()).await;
     let found = found.map_err(|error| failure::read_error(&error))?;
     let row = found.first().ok_or_else(no_answer)?;
     confirmation(row).map_err(|error| failure::read_error(&error))

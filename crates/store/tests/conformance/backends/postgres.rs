@@ -45,15 +45,15 @@ impl BackDoor for Door {
 
 /// A session of its own that keeps every writer waiting, until it is dropped.
 struct Hold {
-    end: Option<mpsc::Sender<()>>,
+    end: Option<mpsc::SyncSender<()>>,
     session: Option<thread::JoinHandle<()>>,
 }
 
 impl Hold {
     fn take(url: &str) -> Self {
         let url = url.to_owned();
-        let (end, until_end) = mpsc::channel::<()>();
-        let (held, until_held) = mpsc::channel();
+        let (end, until_end) = mpsc::sync_channel::<()>(1);
+        let (held, until_held) = mpsc::sync_channel(1);
         let session = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
