@@ -4,7 +4,9 @@
 //! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`], [`postgres`].
 
 pub mod change_set;
+mod clock;
 pub mod error;
+pub mod lease;
 pub mod limits;
 mod place;
 pub mod postgres;
@@ -14,10 +16,13 @@ pub mod sqlite;
 mod verify;
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
+pub use clock::StoreClock;
 pub use error::{CommitError, OpenError, ReadError};
+pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
 pub use row_lock::{LockError, Locked, OnLocked, RowLock};
@@ -98,6 +103,29 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
+
+    /// Changes leases by [`lease::law`], in one transaction that is synced before this returns. The time is that of the
+    /// store's own clock. Whatever happens, the same may be asked again.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError>;
+
+    /// Names that are held or waited for, sorted by bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError>;
+
+    /// Who waits for whom, all of one moment; at most [`limits::EDGES_MAX`], those of the youngest first.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError>;
+
+    /// Hears of those who wait and are to ask again, whoever's change it was that made room for them. Nobody is told
+    /// twice, and news may be lost: whoever waits asks again from time to time anyway.
+    fn woken(&self) -> broadcast::Receiver<LeaseId>;
 
     /// Forgets at most `limit` idempotency keys (itself at most [`limits::PURGE_MAX`]) that had expired at `now`; says
     /// how many.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x4c6b_4b70;
 
 /// Migration n is entry n - 1. What is released is never edited: add another.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, SECOND, THIRD];
 
 /// The newest schema known here.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -59,6 +59,52 @@ CREATE TABLE idempotency_keys (
 ) STRICT;
 CREATE UNIQUE INDEX idempotency_keys_by_name ON idempotency_keys (record, key);
 CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms);
+";
+
+const SECOND: &str = "
+CREATE TABLE fences (resource TEXT PRIMARY KEY, last INTEGER NOT NULL, touched_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Leases (`lease::law`). A lease has a row for each of its names; `capacity` is how many may hold the name as far as
+/// this one is concerned. `lease_tickets` has one row.
+const THIRD: &str = "
+CREATE TABLE lease_holders (
+    resource   TEXT    NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    lease      BLOB    NOT NULL CHECK (length(lease) = 16),
+    capacity   INTEGER NOT NULL CHECK (capacity > 0),
+    fence      INTEGER NOT NULL CHECK (fence > 0),
+    since_ms   INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    ttl_ms     INTEGER NOT NULL CHECK (ttl_ms > 0),
+    owner      TEXT    NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
+    host       TEXT    NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
+    PRIMARY KEY (resource, lease)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_holders_by_lease ON lease_holders (lease);
+
+CREATE TABLE lease_waiters (
+    resource   TEXT    NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    ticket     INTEGER NOT NULL,
+    lease      BLOB    NOT NULL CHECK (length(lease) = 16),
+    capacity   INTEGER NOT NULL CHECK (capacity > 0),
+    since_ms   INTEGER NOT NULL,
+    lapses_ms  INTEGER NOT NULL,
+    owner      TEXT    NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
+    host       TEXT    NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
+    cycle      TEXT,
+    PRIMARY KEY (resource, ticket)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_waiters_by_lease ON lease_waiters (lease);
+CREATE INDEX lease_waiters_by_lapse ON lease_waiters (resource, lapses_ms);
+
+CREATE TABLE lease_tickets (last INTEGER NOT NULL) STRICT;
+INSERT INTO lease_tickets VALUES (0);
+
+CREATE TABLE lease_ended (
+    lease    BLOB    PRIMARY KEY CHECK (length(lease) = 16),
+    until_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_ended_by_time ON lease_ended (until_ms);
 ";
 
 /// The number of the last migration that ran.
