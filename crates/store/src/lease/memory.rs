@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{Holder, LeaseId, LeasePage, LeaseQuery, ResourceView, Table, Waiter};
+use super::{Edge, Holder, LeaseId, LeasePage, LeaseQuery, ResourceView, Table, Waiter};
 use crate::Timestamp;
 use crate::limits::PAGE_MAX;
 
@@ -130,6 +130,26 @@ impl Memory {
         resources.truncate(limit);
         let next = resources.last().filter(|_| more).map(|last| last.resource.to_string());
         LeasePage { resources, next, now: self.now }
+    }
+
+    /// Who waits for whom: each for the holders, and for the one before it in the queue.
+    pub fn edges(&self) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        for name in self.names.values() {
+            let mut before: Option<&Waiter> = None;
+            for waiter in name.waiters.values().filter(|waiter| waiter.lapses > self.now && waiter.cycle.is_none()) {
+                let holders = name.holders.values().filter(|holder| holder.expires > self.now);
+                let blockers = holders.map(|holder| &holder.owner).chain(before.map(|before| &before.owner));
+                edges.extend(blockers.map(|blocker| Edge {
+                    waiter: waiter.lease,
+                    ticket: waiter.ticket,
+                    owner: waiter.owner.clone(),
+                    blocker: blocker.clone(),
+                }));
+                before = Some(waiter);
+            }
+        }
+        edges
     }
 
     fn view(&self, resource: &Arc<str>, name: &Name) -> ResourceView {
