@@ -6,6 +6,7 @@
 pub mod change_set;
 mod clock;
 pub mod error;
+mod fence;
 pub mod lease;
 pub mod limits;
 mod place;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use clock::StoreClock;
 pub use error::{CommitError, OpenError, ReadError};
+pub use fence::Fence;
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
@@ -133,6 +135,21 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`CommitError`], as [`Store::commit`].
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// Forgets at most `limit` resources' fences (itself at most [`limits::PURGE_MAX`]) that no change set and no lock has
+    /// named since `before`; says how many. From then on a fence of any age passes for them, so `before` must lie far
+    /// enough back: [`limits::FENCES_KEPT`]. One that was named a day after `before` at the latest may be forgotten too.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`].
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// A number that never falls, for those who grant fences elsewhere and may forget what they granted: raises it to
+    /// `at_least` (0 to [`limits::FENCE_MAX`]; what is outside is brought there), and says what it is then, synced.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError>;
 
     /// Answers once the store can take a write.
     ///

@@ -31,6 +31,17 @@ pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 /// those of all records that the commit leaves as they are.
 pub const REQUIREMENTS_PER_SET_MAX: usize = SETS_PER_COMMIT_MAX;
 
+/// Fences of one change set: one for each command. Each is one row that is locked until the commit's end.
+pub const FENCES_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
+
+/// How long after its last use a resource's fence is remembered. Whoever was stopped for so long with a write in its
+/// hands is not coming back: a lock is held for a day without being renewed at most.
+pub const FENCES_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How far behind the last use of a fence the time may be that is kept for it: noting each use would make a write of
+/// what is otherwise a look.
+pub const FENCE_TOUCHED_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Bytes of one change set, everything counted: 256 events with the data limit of a user (256 KiB) each. What is
 /// above it would hold up everybody else's commits for seconds.
 pub const SET_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -39,7 +50,7 @@ pub const SET_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// At least one row is always given.
 pub const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Expired idempotency keys forgotten at once: some ten milliseconds of the writer's time.
+/// Expired idempotency keys, or fences, forgotten at once: some ten milliseconds of the writer's time.
 pub const PURGE_MAX: usize = 10_000;
 
 /// The shortest life of a lease: stores count in whole milliseconds.

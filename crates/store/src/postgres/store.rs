@@ -69,6 +69,20 @@ impl PostgresStore {
         let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
         Ok(Self { lanes: Lanes::start(&shared), shared })
     }
+
+    /// Makes a change that answers with a number.
+    async fn number(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, CommitError> {
+        let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
+        let change = connection.change(sql, parameters);
+        let Ok(answer) = timeout(self.shared.options.verdict_wait, change).await else {
+            connection.give_up();
+            return Err(CommitError::Unknown(self.shared.no_verdict()));
+        };
+        let rows = answer?;
+        connection.done();
+        let number = rows.first().map_or(Ok(0), |row| row.try_get(0));
+        number.map_err(|error| CommitError::Unknown(failure::explain(&error)))
+    }
 }
 
 #[async_trait]
@@ -135,18 +149,19 @@ impl Store for PostgresStore {
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
         let (at, limit) = (now.timestamp_millis(), limit.min(PURGE_MAX) as i64);
-        let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
-        let parameters: [Parameter<'_>; 2] = [(&at, Type::INT8), (&limit, Type::INT8)];
-        let purge = connection.change(&self.shared.calls.purge, &parameters);
-        let Ok(answer) = timeout(self.shared.options.verdict_wait, purge).await else {
-            connection.give_up();
-            return Err(CommitError::Unknown(self.shared.no_verdict()));
-        };
-        let rows = answer?;
-        connection.done();
-        let purged = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
-        let purged = purged.map_err(|error| CommitError::Unknown(failure::explain(&error)))?;
+        let purged = self.number(&self.shared.calls.purge, &[(&at, Type::INT8), (&limit, Type::INT8)]).await?;
         Ok(usize::try_from(purged).unwrap_or(0))
+    }
+
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        let (before, limit) = (before.timestamp_millis(), limit.min(PURGE_MAX) as i64);
+        let parameters: [Parameter<'_>; 2] = [(&before, Type::INT8), (&limit, Type::INT8)];
+        let purged = self.number(&self.shared.calls.purge_fences, &parameters).await?;
+        Ok(usize::try_from(purged).unwrap_or(0))
+    }
+
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
+        self.number(&self.shared.calls.fence_floor, &[(&at_least, Type::INT8)]).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {

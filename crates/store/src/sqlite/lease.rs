@@ -8,6 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::fences;
 use super::queue::{Effect, Request};
 use crate::lease::{Answered, Holder, LeaseId, LeaseRequest, Mode, Table, Waiter, law};
 use crate::limits::{LAPSED_AT_ONCE, TEXT_BYTES_MAX};
@@ -18,8 +19,6 @@ const PUT_ENDED: &str = "INSERT OR REPLACE INTO lease_ended (lease, until_ms) VA
 const FORGET_ENDED: &str = "DELETE FROM lease_ended WHERE lease IN
     (SELECT lease FROM lease_ended WHERE until_ms <= ?1 ORDER BY until_ms LIMIT ?2)";
 const LAST_FENCE: &str = "SELECT last FROM fences WHERE resource = ?1";
-const PUT_FENCE: &str = "INSERT INTO fences (resource, last, touched_ms) VALUES (?1, ?2, ?3)
-    ON CONFLICT (resource) DO UPDATE SET last = excluded.last, touched_ms = excluded.touched_ms";
 pub(super) const HOLDERS: &str = "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host
     FROM lease_holders WHERE resource = ?1 ORDER BY lease";
 const HELD: &str = "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host
@@ -115,8 +114,7 @@ impl Table for Rows<'_> {
     }
 
     fn put_fence(&mut self, resource: &Arc<str>, fence: i64) -> rusqlite::Result<()> {
-        self.execute(PUT_FENCE, params![&**resource, fence, self.now_ms()])?;
-        Ok(())
+        fences::raise(self.connection, resource, fence, self.now_ms())
     }
 
     fn holders(&mut self, resource: &str) -> rusqlite::Result<Vec<Holder>> {

@@ -61,8 +61,20 @@ CREATE UNIQUE INDEX idempotency_keys_by_name ON idempotency_keys (record, key);
 CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms);
 ";
 
+/// - `fences`: of each lock's name the latest fence that was seen, and when it was last used (to the day: `limits`).
+/// - `counters`: numbers that never fall.
 const SECOND: &str = "
-CREATE TABLE fences (resource TEXT PRIMARY KEY, last INTEGER NOT NULL, touched_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE fences (
+    resource   TEXT    NOT NULL PRIMARY KEY CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    last       INTEGER NOT NULL CHECK (last BETWEEN 1 AND 9007199254740991),
+    touched_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX fences_by_touch ON fences (touched_ms);
+
+CREATE TABLE counters (
+    name  TEXT    NOT NULL PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Leases (`lease::law`). A lease has a row for each of its names; `capacity` is how many may hold the name as far as
@@ -126,10 +138,11 @@ pub(super) fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Resu
 
 #[cfg(test)]
 mod tests {
-    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, TEXT_BYTES_MAX};
+    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, FENCE_MAX, TEXT_BYTES_MAX};
 
     #[test]
     fn the_sizes_are_those_of_limits() {
         assert_eq!((TEXT_BYTES_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX), (512, 1_048_576, 1_114_112));
+        assert_eq!(FENCE_MAX, 9_007_199_254_740_991);
     }
 }
