@@ -19,6 +19,7 @@ use crate::{Clock, Moment};
 pub struct Lease {
     id: LeaseId,
     fences: Vec<(Arc<str>, Option<i64>)>,
+    hold_until: Option<Moment>,
     state: watch::Receiver<State>,
     orders: mpsc::Sender<Answered>,
     clock: Arc<dyn Clock>,
@@ -67,12 +68,13 @@ impl Lease {
     pub(super) fn new(
         ask: &Ask,
         fences: Vec<Option<i64>>,
+        hold_until: Option<Moment>,
         state: watch::Receiver<State>,
         orders: mpsc::Sender<Answered>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let names = ask.claims().iter().map(|claim| claim.resource.clone());
-        Self { id: ask.lease(), fences: names.zip(fences).collect(), state, orders, clock }
+        Self { id: ask.lease(), fences: names.zip(fences).collect(), hold_until, state, orders, clock }
     }
 
     /// Its name at the service.
@@ -122,8 +124,10 @@ impl Lease {
             };
             let now = self.clock.now();
             if now >= valid_until {
-                // The task that keeps it has not noticed yet: it stood still as this one did.
-                return Loss { cause: LossCause::Expired, at: now };
+                // The task that keeps it has not noticed yet: it may have stood still as this one did.
+                let at_most = self.hold_until.is_some_and(|until| until <= valid_until);
+                let cause = if at_most { LossCause::MaxHold } else { LossCause::Expired };
+                return Loss { cause, at: now };
             }
             tokio::select! {
                 changed = state.changed() => if changed.is_err() {
