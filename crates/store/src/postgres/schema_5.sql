@@ -69,7 +69,7 @@ $$;
 CREATE FUNCTION $schema.lease_open(
     p_leases uuid[], p_resources text[], p_forced text[], p_waiters integer, p_count boolean, p_names_max integer,
     p_lock_ms integer,
-    OUT now_ms bigint, OUT life bigint, OUT ticket bigint,
+    OUT now_ms bigint, OUT fence_floor bigint, OUT ticket bigint,
     OUT h_resources text[], OUT h_leases uuid[], OUT h_capacities integer[], OUT h_fences bigint[],
     OUT h_sinces bigint[], OUT h_expiries bigint[], OUT h_ttls bigint[], OUT h_owners text[], OUT h_hosts text[],
     OUT w_resources text[], OUT w_tickets bigint[], OUT w_leases uuid[], OUT w_capacities integer[],
@@ -91,7 +91,7 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     PERFORM set_config('lock_timeout', p_lock_ms::text, true);
-    life := $schema.life();
+    fence_floor := $schema.life_floor();
     PERFORM pg_advisory_xact_lock(1282100082, k.key)
         FROM (SELECT DISTINCT $schema.lease_key(l.lease::text) FROM unnest(p_leases) l (lease) ORDER BY 1) k (key);
     v_names := $schema.lease_names(p_leases, p_resources, p_forced);

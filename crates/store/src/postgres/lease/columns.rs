@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::worker::REQUESTS_MAX;
 use crate::Timestamp;
 use crate::lease::{Change, Holder, LeaseId, LeaseRequest, Memory, Mode, Waiter};
-use crate::limits::{CLAIMS_MAX, FENCE_MAX, HOLDERS_MAX};
+use crate::limits::{CLAIMS_MAX, HOLDERS_MAX};
 use crate::postgres::rows::timestamp;
 use crate::postgres::values::Parameter;
 
@@ -78,7 +78,7 @@ impl<'a> Wanted<'a> {
 /// What `lease_open` has told.
 pub(super) struct Loaded {
     now: Timestamp,
-    life: i64,
+    fence_floor: i64,
     ticket: i64,
     holders: Vec<(Arc<str>, Holder)>,
     waiters: Vec<(Arc<str>, Waiter)>,
@@ -93,7 +93,7 @@ impl Loaded {
         let ended = column::<Uuid>(row, "e_leases")?.into_iter().zip(column::<i64>(row, "e_untils")?);
         Ok(Self {
             now: timestamp(row.try_get("now_ms")?),
-            life: row.try_get("life")?,
+            fence_floor: row.try_get("fence_floor")?,
             ticket: row.try_get("ticket")?,
             holders: holders(row)?,
             waiters: waiters(row)?,
@@ -105,9 +105,7 @@ impl Loaded {
 
     /// The rows as the law's table, and the fences as they were found.
     pub(super) fn into_table(self) -> (Memory, HashMap<Arc<str>, i64>) {
-        // Above whatever was granted in an earlier life of the store, which may have been forgotten.
-        let floor = (self.life / 1000).clamp(0, FENCE_MAX >> 20) << 20;
-        let mut table = Memory::new(self.now, floor, true);
+        let mut table = Memory::new(self.now, self.fence_floor, true);
         table.raise_ticket(self.ticket.saturating_sub(1));
         for (resource, fence) in &self.fences {
             table.load(Change::Fence(resource.clone(), *fence));
