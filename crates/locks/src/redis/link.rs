@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::answer::{Strange, met};
-use super::floor::lift;
-use super::life::{self, Unfit};
+use super::floor::{lift, raise};
+use super::life::{self, Info, Unfit};
 use super::options::RedisOptions;
 use super::script::{MEET, Script, WAKE_CHANNEL};
 use crate::{LeaseId, Unavailable, Waiters};
@@ -231,13 +231,27 @@ impl Link {
     async fn meet(&self, connection: &mut MultiplexedConnection) -> Result<(Life, Duration), Unmet> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let info = life::read(&info)?;
-        let floor = lift(&*self.options.floor).await.map_err(|Unavailable(detail)| {
-            Unmet::Unavailable(format!("the floor of fences could not be raised: {detail}"))
-        })?;
+        let floor = raise(&*self.options.floor).await.map_err(unraised)?;
+        let (token, closed) = self.introduce(connection, &info, floor, false).await?;
+        if !token.is_empty() {
+            return Ok((Life { token, run: info.run }, closed));
+        }
+        let floor = lift(&*self.options.floor).await.map_err(unraised)?;
+        let (token, closed) = self.introduce(connection, &info, floor, true).await?;
+        Ok((Life { token, run: info.run }, closed))
+    }
+
+    async fn introduce(
+        &self,
+        connection: &mut MultiplexedConnection,
+        info: &Info,
+        floor: i64,
+        lifted: bool,
+    ) -> Result<(Arc<str>, Duration), Unmet> {
         let (token, run) = self.known_lately();
         let args = [
             info.run.clone(),
-            info.replication,
+            info.replication.clone(),
             u8::from(info.promoted).to_string(),
             info.uptime.to_string(),
             self.options.max_ttl.as_millis().to_string(),
@@ -245,9 +259,9 @@ impl Link {
             run,
             LeaseId::random().to_string(),
             floor.to_string(),
+            u8::from(lifted).to_string(),
         ];
-        let (token, closed) = met(MEET.run(connection, &args.map(String::into_bytes)).await?)?;
-        Ok((Life { token, run: info.run }, closed))
+        Ok(met(MEET.run(connection, &args.map(String::into_bytes)).await?)?)
     }
 
     /// Token and run of the life that was known; empty if all leases of that time have run out.
@@ -304,6 +318,10 @@ fn ends_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_unrecoverable_error()
         || matches!(error.code(), Some("LIFE" | "READONLY" | "MASTERDOWN" | "LOADING" | "NOAUTH"))
+}
+
+fn unraised(Unavailable(detail): Unavailable) -> Unmet {
+    Unmet::Unavailable(format!("the floor of fences could not be raised: {detail}"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -95,7 +95,6 @@ impl fmt::Debug for RedisOptions {
         f.debug_struct("RedisOptions")
             .field("server", &self.describe())
             .field("max_ttl", &self.max_ttl)
-            .field("floor", &self.floor)
             .finish_non_exhaustive()
     }
 }

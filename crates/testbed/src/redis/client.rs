@@ -2,7 +2,7 @@
 //!
 //! Source: the protocol's second version, <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
