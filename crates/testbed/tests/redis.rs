@@ -37,3 +37,15 @@ fn a_replica_has_what_its_master_has_and_takes_over() {
     replica.promote();
     replica.command(&["SET", "key", "other"]);
 }
+
+#[test]
+fn a_clock_stands_still_and_jumps_and_expiry_goes_by_it() {
+    let server = Redis::start_with_clock();
+    let time = || server.command(&["EVAL", "return redis.call('TIME')", "0"]).texts().expect("a list");
+    server.set_clock(2_000_000_000_123);
+    assert_eq!(time(), ["2000000000", "123000"]);
+    server.command(&["SET", "key", "value", "PX", "60000"]);
+    assert_eq!(time(), ["2000000000", "123000"]);
+    server.set_clock(2_000_000_060_124);
+    assert_eq!(server.command(&["GET", "key"]), Reply::Nil);
+}

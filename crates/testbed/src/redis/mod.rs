@@ -1,6 +1,7 @@
 //! A Redis server of the test's own.
 
 mod client;
+mod clock;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,6 +9,7 @@ use std::process::ExitStatus;
 
 pub use self::client::Reply;
 use self::client::{fields, try_command};
+use self::clock::ServerClock;
 use crate::folder::Folder;
 use crate::port;
 use crate::process::{Process, tail};
@@ -27,6 +29,7 @@ pub struct Redis {
     process: Option<Process>,
     port: u16,
     arguments: Vec<String>,
+    clock: Option<ServerClock>,
     folder: Folder,
 }
 
@@ -43,8 +46,22 @@ impl Redis {
     /// It does not start.
     #[must_use]
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::launch(arguments, None, Folder::new())
+    }
+
+    /// Starts a server whose time of day the test has in its hands: [`Self::set_clock`].
+    ///
+    /// # Panics
+    /// It does not start, or there is no C compiler.
+    #[must_use]
+    pub fn start_with_clock() -> Self {
+        let folder = Folder::new();
+        Self::launch(&[], Some(ServerClock::new(&folder)), folder)
+    }
+
+    fn launch(arguments: &[&str], clock: Option<ServerClock>, folder: Folder) -> Self {
         let arguments = SETTINGS.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
-        let mut server = Self { process: None, port: 0, arguments, folder: Folder::new() };
+        let mut server = Self { process: None, port: 0, arguments, clock, folder };
         for _ in 0..PORTS_MAX {
             server.port = port::free();
             match server.try_start() {
@@ -74,6 +91,14 @@ impl Redis {
     /// Makes a replica a server that takes changes, and leaves its master behind.
     pub fn promote(&self) {
         self.command(&["REPLICAOF", "NO", "ONE"]);
+    }
+
+    /// Sets the server's time of day, in milliseconds since 1970. From then on it stands still.
+    ///
+    /// # Panics
+    /// The server was not started with [`Self::start_with_clock`].
+    pub fn set_clock(&self, millis: i64) {
+        self.clock.as_ref().expect("the server was started with a clock").set(millis);
     }
 
     /// The port on 127.0.0.1; it stays the same when the server is restarted.
@@ -204,6 +229,9 @@ impl Redis {
     fn try_start(&mut self) -> Result<(), ExitStatus> {
         let mut command = self.folder.command(&programs::of_system("redis-server"));
         command.args(["--port", &self.port.to_string()]).args(&self.arguments);
+        if let Some(clock) = &self.clock {
+            clock.give_to(&mut command);
+        }
         let mut process = Process::start(command, &self.folder.log());
         let pid = process.pid().to_string();
         let outcome = poll(WAIT_MAX, || match process.ended() {
