@@ -84,3 +84,7 @@ mod sqlite {
 mod postgres {
     suite!(crate::backends::postgres::start, deadlocks);
 }
+
+mod redis {
+    suite!(crate::backends::redis::start);
+}
