@@ -82,7 +82,7 @@ CREATE FUNCTION $schema.lease_open(
     OUT c_resources text[], OUT c_counts bigint[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -130,7 +130,7 @@ BEGIN
         INTO w_resources, w_tickets, w_leases, w_capacities, w_sinces, w_lapses, w_owners, w_hosts, w_cycles
         FROM (
             SELECT first.* FROM (SELECT DISTINCT u.name FROM unnest(v_names) u (name)) n CROSS JOIN LATERAL (
-                -- The sum keeps the index by lapse out: the order is that of the tickets.
+                -- The sum keeps the index by lapse out: they are read in the order of their tickets, and no more of them.
                 SELECT * FROM $schema.lease_waiters w WHERE w.resource = n.name AND w.lapses_ms + 0 > now_ms
                 ORDER BY w.ticket LIMIT p_waiters) first
             UNION SELECT lapsed.* FROM (SELECT DISTINCT u.name FROM unnest(v_names) u (name)) n CROSS JOIN LATERAL (
@@ -162,7 +162,7 @@ CREATE FUNCTION $schema.lease_write(
     p_f_resources text[], p_f_before bigint[], p_f_lasts bigint[]
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
