@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockkeeper_store::lease::{Asked, Ended, LeaseAnswer, LeaseRequest, Renewed};
+use futures_util::future::join_all;
+use lockkeeper_store::lease::{Ask, Asked, Ended, LeaseAnswer, LeaseQuery, LeaseRequest, Renewed};
 use lockkeeper_store::{PostgresStore, Store};
 use lockkeeper_testbed::{PgBouncer, Postgres, Proxy, Replication, StopMode, TestDatabase};
 
@@ -209,6 +210,100 @@ async fn fences_grow_over_the_promotion_of_a_standby_that_lagged() {
     assert!(acquire(&store, &ask("next", "r", LONG)).await > last);
     assert!(store.fence_floor(0).await.expect("an answer") >= floor, "it has not fallen");
     drop(standby);
+}
+
+/// Longer than what one transaction loads of it, asked for at once, with places that lapse in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_queue_is_served_in_its_order() {
+    const WAITERS: usize = 150;
+    let server = Arc::new(blocking(Postgres::start).await);
+    let store = open(&server.url()).await;
+    let holder = ask("first", "r", LONG * 100);
+    acquire(&store, &holder).await;
+    let before = committed(&server).await;
+    let waiters: Vec<Ask> = (0..WAITERS).map(|n| ask(&format!("{n}"), "r", LONG * 100)).collect();
+    // Every third keeps its place for a moment only.
+    let keep = |n: usize| if n % 3 == 2 { Duration::from_millis(1) } else { LONG * 100 };
+    let asks = waiters.iter().enumerate().map(|(n, ask)| {
+        let request = LeaseRequest::Ask { ask: ask.clone(), keep: Some(keep(n)) };
+        asked(&store, request)
+    });
+    let told = join_all(asks).await;
+    let transactions = committed(&server).await - before;
+    assert!(transactions < WAITERS / 2, "{transactions} transactions for {WAITERS} requests that came together");
+    let ahead = |told: &Asked| match told {
+        Asked::Waiting { ahead, .. } => usize::try_from(*ahead).expect("few"),
+        other => panic!("{other:?}"),
+    };
+    let mut all: Vec<usize> = told.iter().map(ahead).collect();
+    all.sort_unstable();
+    for (n, ahead) in all.into_iter().enumerate() {
+        // Those before it whose places have lapsed may be gone; in which order the batches went is not promised.
+        assert!(ahead <= n && ahead + n / 3 + 4 >= n, "{n} is told that {ahead} are before it");
+    }
+    let page = store.leases(&LeaseQuery { after: None, limit: 10 }).await.expect("an answer");
+    assert_eq!((page.resources.len(), page.resources[0].waiters), (1, WAITERS as u64 - WAITERS as u64 / 3));
+    assert_eq!(store.lease_edges().await.expect("an answer").len(), 2 * (WAITERS - WAITERS / 3) - 1);
+    let queue = "SELECT string_agg(lease::text, ' ' ORDER BY ticket) FROM lockkeeper.lease_waiters
+        WHERE lapses_ms > extract(epoch FROM now() + interval '1 minute') * 1000";
+    let its = server.clone();
+    let queue = blocking(move || its.execute(queue)).await;
+    // Whoever looks takes away what has lapsed.
+    let look = LeaseRequest::Ask { ask: ask("passer-by", "r", LONG), keep: None };
+    assert!(matches!(asked(&store, look).await, Asked::Held(_)));
+    let mut news = store.woken();
+    let mut lease = holder.lease();
+    for next in queue.split(' ') {
+        let waiter = waiters.iter().find(|waiter| waiter.lease().as_uuid().to_string() == next).expect("one of ours");
+        assert_eq!(release(&store, lease).await, Ended::Released);
+        assert_eq!(next_news(&mut news).await, Ok(waiter.lease()));
+        assert!(matches!(asked(&store, waiting(waiter)).await, Asked::Granted { .. }));
+        lease = waiter.lease();
+    }
+    assert_eq!(release(&store, lease).await, Ended::Released);
+    assert!(news.try_recv().is_err(), "each is told once");
+    for table in ["holders", "waiters"] {
+        let (server, count) = (server.clone(), format!("SELECT count(*) FROM lockkeeper.lease_{table}"));
+        assert_eq!(blocking(move || server.execute(&count)).await, "0", "{table}");
+    }
+}
+
+/// How many transactions have written something so far.
+async fn committed(server: &Arc<Postgres>) -> usize {
+    let server = server.clone();
+    let next = blocking(move || server.execute("SELECT pg_current_xact_id()::text")).await;
+    next.parse().expect("a number")
+}
+
+/// The answer is lost, the grant is not: whoever asks again has it, and nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_lost_is_asked_for_again() {
+    let server = blocking(Postgres::start).await;
+    let proxy = Proxy::start(server.address());
+    let cut_off = open_with(impatient(&format!("postgres://postgres@{}/postgres", proxy.address()))).await;
+    let beside = open(&server.url()).await;
+    // Leaves a connection at rest.
+    release(&cut_off, ask("x", "x", LONG).lease()).await;
+    for round in 0..10 {
+        let name = format!("r{round}");
+        let (first, other) = (ask("first", &name, LONG * 10), ask("other", &name, LONG * 10));
+        let under_way = tokio::spawn({
+            let (store, request) = (cut_off.clone(), waiting(&first));
+            async move { store.lease(request).await }
+        });
+        // Another place in the work each time.
+        tokio::time::sleep(Duration::from_micros(500 * round)).await;
+        proxy.cut();
+        let told = under_way.await.expect("no panic");
+        proxy.resume();
+        let fence = acquire(&cut_off, &first).await;
+        if let Ok(LeaseAnswer::Asked(Asked::Granted { fences })) = told {
+            assert_eq!(fences, [fence]);
+        }
+        assert!(matches!(asked(&beside, waiting(&other)).await, Asked::Waiting { .. }));
+        assert_eq!(release(&cut_off, first.lease()).await, Ended::Released);
+        assert!(acquire(&beside, &other).await > fence);
+    }
 }
 
 /// Behind a pooler nobody can listen: whoever waits asks from time to time. No session of its is left listening.
