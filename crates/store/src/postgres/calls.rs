@@ -89,11 +89,23 @@ impl Calls {
                      FOR UPDATE SKIP LOCKED) RETURNING 1)
                  SELECT count(*) FROM gone"
             ),
+            // What a change of leases has locked at this moment is none that ended long ago.
             purge_fences: format!(
-                "WITH gone AS (DELETE FROM {s}.fences WHERE resource IN (
-                     SELECT resource FROM {s}.fences WHERE touched_ms < $1 ORDER BY touched_ms LIMIT $2
-                     FOR UPDATE SKIP LOCKED) RETURNING 1)
-                 SELECT count(*) FROM gone"
+                "WITH fences AS (DELETE FROM {s}.fences WHERE resource IN (
+                     SELECT f.resource FROM {s}.fences f WHERE f.touched_ms < $1
+                     AND NOT EXISTS (SELECT FROM {s}.lease_holders h WHERE h.resource = f.resource AND h.expires_ms >= $1)
+                     ORDER BY f.touched_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 holders AS (DELETE FROM {s}.lease_holders WHERE (resource, lease) IN (
+                     SELECT h.resource, h.lease FROM {s}.lease_holders h WHERE h.expires_ms < $1
+                     LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 waiters AS (DELETE FROM {s}.lease_waiters WHERE (resource, ticket) IN (
+                     SELECT w.resource, w.ticket FROM {s}.lease_waiters w WHERE w.lapses_ms < $1
+                     LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 ended AS (DELETE FROM {s}.lease_ended WHERE lease IN (
+                     SELECT e.lease FROM {s}.lease_ended e WHERE e.until_ms < $1
+                     ORDER BY e.until_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
+                 SELECT (SELECT count(*) FROM fences) + (SELECT count(*) FROM holders)
+                     + (SELECT count(*) FROM waiters) + (SELECT count(*) FROM ended)"
             ),
             fence_floor: format!("SELECT {s}.fence_floor($1)"),
             lease_open: call("lease_open", 7),

@@ -46,15 +46,19 @@ $$;
 -- The names that requests concern: those that they tell, those that their leases hold or wait for, and all names of
 -- whoever holds one that is to be taken away.
 CREATE FUNCTION $schema.lease_names(p_leases uuid[], p_resources text[], p_forced text[]) RETURNS text[]
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(array_agg(DISTINCT n.resource COLLATE "C"), '{}') FROM (
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_names text[];
+BEGIN
+    SELECT coalesce(array_agg(DISTINCT n.resource COLLATE "C"), '{}') INTO v_names FROM (
         SELECT unnest(p_resources || p_forced) COLLATE "C"
         UNION ALL SELECT h.resource COLLATE "C" FROM $schema.lease_holders h WHERE h.lease = ANY (p_leases)
         UNION ALL SELECT w.resource COLLATE "C" FROM $schema.lease_waiters w WHERE w.lease = ANY (p_leases)
         UNION ALL SELECT h.resource COLLATE "C" FROM $schema.lease_holders f
             JOIN $schema.lease_holders h ON h.lease = f.lease WHERE f.resource = ANY (p_forced)
-    ) n (resource)
-$$;
+    ) n (resource);
+    RETURN v_names;
+END $$;
 
 -- Locks what requests concern until the transaction ends, and tells its rows: of each name all holders, the first
 -- `p_waiters` in its queue, those of the requests' own leases, those that have lapsed (a bounded number), and with
@@ -78,7 +82,7 @@ CREATE FUNCTION $schema.lease_open(
     OUT c_resources text[], OUT c_counts bigint[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -126,7 +130,8 @@ BEGIN
         INTO w_resources, w_tickets, w_leases, w_capacities, w_sinces, w_lapses, w_owners, w_hosts, w_cycles
         FROM (
             SELECT first.* FROM (SELECT DISTINCT u.name FROM unnest(v_names) u (name)) n CROSS JOIN LATERAL (
-                SELECT * FROM $schema.lease_waiters w WHERE w.resource = n.name AND w.lapses_ms > now_ms
+                -- The sum keeps the index by lapse out: they are read in the order of their tickets, and no more of them.
+                SELECT * FROM $schema.lease_waiters w WHERE w.resource = n.name AND w.lapses_ms + 0 > now_ms
                 ORDER BY w.ticket LIMIT p_waiters) first
             UNION SELECT lapsed.* FROM (SELECT DISTINCT u.name FROM unnest(v_names) u (name)) n CROSS JOIN LATERAL (
                 SELECT * FROM $schema.lease_waiters w WHERE w.resource = n.name AND w.lapses_ms <= now_ms
@@ -157,7 +162,7 @@ CREATE FUNCTION $schema.lease_write(
     p_f_resources text[], p_f_before bigint[], p_f_lasts bigint[]
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
