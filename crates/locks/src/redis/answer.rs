@@ -62,7 +62,7 @@ pub(super) fn forced(value: Value) -> Result<Forced, Strange> {
     if &*words.text()? != "forced" {
         return Err(Strange);
     }
-    Ok(Forced { holders: words.rest(|words| holder(words.list()?))? })
+    Ok(Forced { holders: holders(words)? })
 }
 
 pub(super) fn page(value: Value) -> Result<LeasePage, Strange> {
@@ -80,9 +80,13 @@ pub(super) fn met(value: Value) -> Result<(Arc<str>, Duration), Strange> {
 
 fn view(mut words: Words) -> Result<ResourceView, Strange> {
     let (resource, waiters) = (words.text()?, words.number()?);
-    let mut holders = words.list()?.rest(|words| holder(words.list()?))?;
+    Ok(ResourceView { resource, holders: holders(words.list()?)?, waiters })
+}
+
+fn holders(mut words: Words) -> Result<Vec<Holder>, Strange> {
+    let mut holders = words.rest(|words| holder(words.list()?))?;
     holders.sort_unstable_by_key(|holder| holder.lease);
-    Ok(ResourceView { resource, holders, waiters })
+    Ok(holders)
 }
 
 fn held_by(mut words: Words) -> Result<HeldBy, Strange> {

@@ -69,7 +69,8 @@ local function in_the_way(name, other, holds)
     return { name, told[1] or '?', told[2] or '?', told[3] or int(now), holds }
 end
 
--- The first of the names that is not to be had now, and when it may be.
+-- What is in the way, and until when: told is the first of the names that is not to be had, and who of its holders goes
+-- first; the time is that of the name that is held for longest.
 local function obstacle()
     local found, until_
     for _, claim in ipairs(claims) do
@@ -81,9 +82,8 @@ local function obstacle()
             -- The first of them to expire: only then can there be room, unless somebody releases.
             local holder = call('ZRANGE', key('held', claim.name), 0, 0, 'WITHSCORES')
             local ends = tonumber(holder[2])
-            if not found or until_ < ends then
-                found, until_ = in_the_way(claim.name, holder[1], '1'), ends
-            end
+            found = found or in_the_way(claim.name, holder[1], '1')
+            until_ = math.max(until_ or 0, ends)
         end
     end
     return found, until_
