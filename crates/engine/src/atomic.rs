@@ -211,7 +211,9 @@ impl Request {
     fn attempts(&self) -> u32 {
         match self.concurrency.strategy {
             Strategy::Optimistic => self.concurrency.attempts,
-            Strategy::Pessimistic | Strategy::Adaptive => self.concurrency.attempts.max(ADAPTIVE_LOSSES_MAX),
+            Strategy::Pessimistic | Strategy::Distributed | Strategy::Adaptive => {
+                self.concurrency.attempts.max(ADAPTIVE_LOSSES_MAX)
+            }
         }
     }
 
@@ -328,7 +330,7 @@ impl Request {
         let (instance, life) = self.snapshot(key).await.map_err(|refusal| failed(index, refusal))?;
         let definition = self.inner.definitions.version(&key.workflow, instance.definition_version).await;
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
-        self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action);
+        self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action).clone();
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
         let decision = decide(&definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {

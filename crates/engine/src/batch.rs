@@ -57,7 +57,7 @@ impl Judges {
     pub(crate) fn concurrency(&self) -> Concurrency {
         let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
         let definition = self.current.as_ref().or(newest);
-        definition.map(|definition| definition.concurrency()).unwrap_or_default()
+        definition.map(|definition| definition.concurrency().clone()).unwrap_or_default()
     }
 }
 
@@ -70,7 +70,7 @@ impl Judges {
             Action::Start(_) => newest.or(self.current.as_ref()),
             _ => self.current.as_ref().or(newest),
         };
-        definition.map(|definition| definition.concurrency_of(state, action)).unwrap_or_default()
+        definition.map(|definition| definition.concurrency_of(state, action).clone()).unwrap_or_default()
     }
 }
 

@@ -141,6 +141,10 @@ impl<'a> Attempt<'a> {
         for pending in &mut batch {
             pending.concurrency = judges.concurrency_of(&snapshot, &pending.command.action);
         }
+        batch = without_leases(batch);
+        if batch.is_empty() {
+            return Step::Done;
+        }
         self.begin_try(&batch);
         let rung = self.inner.contention.rung(self.key, self.inner.moment());
         match plan::of(&batch, rung, Instant::now()) {
@@ -380,6 +384,14 @@ impl<'a> Attempt<'a> {
             }
         }
     }
+}
+
+/// The commands that need no lease; the others are told that this node takes none.
+fn without_leases(batch: Vec<Pending>) -> Vec<Pending> {
+    let (leased, others) = batch.into_iter().partition(|p| p.concurrency.strategy == Strategy::Distributed);
+    let detail = "the definition asks for a lease, and this node has no lock service; nothing was written".to_owned();
+    refuse_all(leased, &Refusal::Unavailable { detail });
+    others
 }
 
 /// Commands that took effect earlier get their first outcome; the others are decided again.

@@ -37,7 +37,7 @@ pub(super) fn of(batch: &[Pending], rung: Rung, now: Instant) -> Plan {
 
 fn wants_lock(pending: &Pending, rung: Rung) -> bool {
     match pending.concurrency.strategy {
-        Strategy::Optimistic => false,
+        Strategy::Optimistic | Strategy::Distributed => false,
         Strategy::Pessimistic => true,
         Strategy::Adaptive => rung == Rung::RowLock || is_last_attempt(pending),
     }
