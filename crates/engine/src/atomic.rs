@@ -436,6 +436,8 @@ impl Request {
                 let index = self.commands.iter().position(of).unwrap_or(index);
                 Ok(Attempt::Lost { index, current: actual })
             }
+            // No set carries fences yet; one that did would end as a conflict.
+            Verdict::Fenced { .. } => Ok(Attempt::Lost { index, current: 0 }),
             Verdict::KeysTaken(_) => match self.replayed().await? {
                 Some(answer) => Ok(Attempt::Done(answer)),
                 // Expired between the two.
@@ -487,6 +489,7 @@ fn change_set(
         events: vec![codec::encode(&change.entry)?],
         keys: Vec::new(),
         requires: Vec::new(),
+        fences: Vec::new(),
         at: change.entry.at,
         life,
     })

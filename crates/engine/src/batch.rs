@@ -211,6 +211,7 @@ impl Fold<'_> {
             events: self.events,
             keys: self.keys,
             requires: requires.into_iter().collect(),
+            fences: Vec::new(),
             at: self.clock.now(),
             life: snapshot.life,
         };

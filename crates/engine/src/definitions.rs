@@ -126,6 +126,7 @@ impl Definitions {
                 events: vec![body.clone()],
                 keys: Vec::new(),
                 requires: Vec::new(),
+                fences: Vec::new(),
                 at: clock.now(),
                 life,
             };
@@ -133,7 +134,7 @@ impl Definitions {
                 Ok(Verdict::Committed) => return Ok((version + 1, true)),
                 Ok(Verdict::Rejected { reason, .. }) => return Err(Refusal::Malformed { detail: reason }),
                 // Somebody else's came between.
-                Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. }) => {}
+                Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. } | Verdict::Fenced { .. }) => {}
                 Ok(Verdict::LockTimeout { waited }) => {
                     return Err(Refusal::LockTimeout { waited_ms: waited_ms(waited) });
                 }

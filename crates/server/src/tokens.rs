@@ -171,17 +171,22 @@ impl Tokens {
             events: vec![body],
             keys: Vec::new(),
             requires: Vec::new(),
+            fences: Vec::new(),
             at: self.clock.now(),
             life: current.map(|record| record.life),
         };
         match self.store.commit(set).await {
             Ok(Verdict::Committed) => Ok(()),
             Ok(Verdict::Rejected { reason, .. }) => Err(Refusal::Malformed { detail: reason }),
-            Ok(Verdict::Lost(_) | Verdict::KeysTaken(_) | Verdict::Unmet { .. } | Verdict::LockTimeout { .. }) => {
-                Err(Refusal::Busy {
-                    detail: format!("the token {:?} is being changed by another; try again", token.name),
-                })
-            }
+            Ok(
+                Verdict::Lost(_)
+                | Verdict::KeysTaken(_)
+                | Verdict::Unmet { .. }
+                | Verdict::Fenced { .. }
+                | Verdict::LockTimeout { .. },
+            ) => Err(Refusal::Busy {
+                detail: format!("the token {:?} is being changed by another; try again", token.name),
+            }),
             Err(CommitError::Unavailable(detail)) => Err(Refusal::Unavailable { detail }),
             Err(CommitError::Unknown(detail)) => Err(Refusal::Unknown { detail }),
         }

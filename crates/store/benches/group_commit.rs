@@ -135,6 +135,7 @@ fn change(key: &RecordKey, expected: i64, events: usize, keys: bool) -> ChangeSe
         events: vec![Bytes::from_static(&[b'e'; EVENT_BYTES]); events],
         keys: if keys { (expected + 1..=last).map(new_key).collect() } else { Vec::new() },
         requires: Vec::new(),
+        fences: Vec::new(),
         at,
         life: None,
     }

@@ -1,17 +1,21 @@
 //! What is committed: one record's next versions, on the condition that nothing came between.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::Timestamp;
+use crate::fence::Fence;
 use crate::record::{Facets, Record, RecordKey, StoredKey};
 
 /// The next versions of one record.
 ///
-/// It takes effect only while the record is at `expected_version`, none of its idempotency keys is taken and every
-/// requirement holds; then all of it takes effect at once.
+/// It takes effect only while none of its idempotency keys is taken, the record is at `expected_version`, every
+/// requirement holds and no later fence has been seen; then all of it takes effect at once. They are checked in this
+/// order: what has taken effect already is told as such, whatever came since; and of a fence, which many records may
+/// share, as little time as possible passes between its check and the end of the commit.
 #[derive(Clone, Debug)]
 pub struct ChangeSet {
     /// Which record.
@@ -30,6 +34,9 @@ pub struct ChangeSet {
     pub keys: Vec<NewKey>,
     /// Other records that must still be as they were.
     pub requires: Vec<Requirement>,
+    /// The locks under which it was decided, each resource once. None of them may have been granted again since, as far
+    /// as the store has heard: by a later fence in a change set that took effect, or by a lock of its own. In any order.
+    pub fences: Vec<Fence>,
     /// When it was decided.
     pub at: Timestamp,
     /// The life of the store in which the version was read that was decided on; none: any.
@@ -80,7 +87,17 @@ pub enum Verdict {
         /// What was found.
         actual: i64,
     },
-    /// Another session had the record locked for as long as this one may wait.
+    /// A later fence of one of its resources has been seen: whoever decided it has lost that lock, and will not get it
+    /// back under this fence.
+    Fenced {
+        /// The lock's name.
+        resource: Arc<str>,
+        /// The fence of the set.
+        fence: i64,
+        /// The latest fence that was seen; above `fence`.
+        last: i64,
+    },
+    /// Another session had the record, or one of the fences, locked for as long as this one may wait.
     LockTimeout {
         /// How long it waited.
         waited: Duration,

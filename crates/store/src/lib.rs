@@ -4,7 +4,10 @@
 //! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`], [`postgres`].
 
 pub mod change_set;
+mod clock;
 pub mod error;
+mod fence;
+pub mod lease;
 pub mod limits;
 mod place;
 pub mod postgres;
@@ -14,10 +17,14 @@ pub mod sqlite;
 mod verify;
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
+pub use clock::StoreClock;
 pub use error::{CommitError, OpenError, ReadError};
+pub use fence::Fence;
+pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
 pub use row_lock::{LockError, Locked, OnLocked, RowLock};
@@ -99,12 +106,50 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
 
+    /// Changes leases by [`lease::law`], in one transaction that is synced before this returns. The time is that of the
+    /// store's own clock. Whatever happens, the same may be asked again.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError>;
+
+    /// Names that are held or waited for, sorted by bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError>;
+
+    /// Who waits for whom, all of one moment; at most [`limits::EDGES_MAX`], those of the youngest first.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError>;
+
+    /// Hears of those who wait and are to ask again, whoever's change it was that made room for them. Nobody is told
+    /// twice, and news may be lost: whoever waits asks again from time to time anyway.
+    fn woken(&self) -> broadcast::Receiver<LeaseId>;
+
     /// Forgets at most `limit` idempotency keys (itself at most [`limits::PURGE_MAX`]) that had expired at `now`; says
     /// how many.
     ///
     /// # Errors
     /// [`CommitError`], as [`Store::commit`].
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// Forgets at most `limit` resources' fences (itself at most [`limits::PURGE_MAX`]) that no change set and no lock has
+    /// named since `before`; says how many. From then on a fence of any age passes for them, so `before` must lie far
+    /// enough back: [`limits::FENCES_KEPT`]. One that was named a day after `before` at the latest may be forgotten too.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`].
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// A number that never falls, for those who grant fences elsewhere and may forget what they granted: raises it to
+    /// `at_least` (0 to [`limits::FENCE_MAX`]; what is outside is brought there), and says what it is then, synced.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError>;
 
     /// Answers once the store can take a write.
     ///

@@ -1,5 +1,7 @@
 //! The bounds of the store, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of one record's body: the data limit of its users (256 KiB) with room for what surrounds it. A record is read
 /// and written whole.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -29,6 +31,17 @@ pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 /// those of all records that the commit leaves as they are.
 pub const REQUIREMENTS_PER_SET_MAX: usize = SETS_PER_COMMIT_MAX;
 
+/// Fences of one change set: one for each command. Each is one row that is locked until the commit's end.
+pub const FENCES_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
+
+/// How long after its last use a resource's fence is remembered. Whoever was stopped for so long with a write in its
+/// hands is not coming back: a lock is held for a day without being renewed at most.
+pub const FENCES_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How far behind the last use of a fence the time may be that is kept for it: noting each use would make a write of
+/// what is otherwise a look.
+pub const FENCE_TOUCHED_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Bytes of one change set, everything counted: 256 events with the data limit of a user (256 KiB) each. What is
 /// above it would hold up everybody else's commits for seconds.
 pub const SET_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -37,5 +50,38 @@ pub const SET_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// At least one row is always given.
 pub const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Expired idempotency keys forgotten at once: some ten milliseconds of the writer's time.
+/// Expired idempotency keys, or fences, forgotten at once: some ten milliseconds of the writer's time.
 pub const PURGE_MAX: usize = 10_000;
+
+/// The shortest life of a lease: stores count in whole milliseconds.
+pub const TTL_MIN: Duration = Duration::from_millis(1);
+
+/// The longest: a holder that has vanished keeps everybody else away for so long. Renewed, a lease may live longer.
+pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Names of one lease: each is looked at in one transaction, while others wait.
+pub const CLAIMS_MAX: usize = 100;
+
+/// Holders of one name at once: each look at the name looks at all of them.
+pub const HOLDERS_MAX: u32 = 1_000;
+
+/// Those who may wait for one name. With more the last of them would wait for minutes, even for a lock that is held for
+/// milliseconds.
+pub const WAITERS_MAX: u64 = 10_000;
+
+/// How long the name of an ended try is remembered, so that a request that was under way for long cannot get it after
+/// all: longer than any connection stays silent.
+pub const ENDED_KEPT: Duration = Duration::from_secs(5 * 60);
+
+/// Fences stay below 2^53, so that they are exact in JSON, JavaScript and Lua.
+pub const FENCE_MAX: i64 = (1 << 53) - 1;
+
+/// Waits that a search for deadlocks looks at: with more it looks at the youngest, and finds the others when those are
+/// gone.
+pub const EDGES_MAX: usize = 50_000;
+
+/// News of who is to ask again, kept for whoever is slow to hear them. Whoever misses some asks for all that it waits for.
+pub const WOKEN_KEPT: usize = 4_096;
+
+/// Rows taken away at once that have lapsed or are forgotten: some milliseconds.
+pub const LAPSED_AT_ONCE: usize = 1_000;

@@ -3,13 +3,13 @@
 //! Every backend calls this first, so that what is refused, and with which event at fault, is the same on all of them.
 //! Their schemas repeat the sizes as constraints: the second line.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::limits::{
-    BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENTS_PER_SET_MAX, KEYS_PER_SET_MAX, REQUIREMENTS_PER_SET_MAX, SET_BYTES_MAX,
-    SETS_PER_COMMIT_MAX, TEXT_BYTES_MAX,
+    BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENTS_PER_SET_MAX, FENCE_MAX, FENCES_PER_SET_MAX, KEYS_PER_SET_MAX,
+    REQUIREMENTS_PER_SET_MAX, SET_BYTES_MAX, SETS_PER_COMMIT_MAX, TEXT_BYTES_MAX,
 };
-use crate::{ChangeSet, NewKey, RecordKey, Verdict};
+use crate::{ChangeSet, Fence, NewKey, RecordKey, Verdict};
 
 /// A rule that was broken.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +50,8 @@ pub(crate) fn change_set(set: &ChangeSet) -> Result<(), Breach> {
     versions(set)?;
     events(set)?;
     keys(set)?;
-    requirements(set)
+    requirements(set)?;
+    fences(set)
 }
 
 /// Checks what is to be committed all or none; says which set is at fault.
@@ -60,6 +61,7 @@ pub(crate) fn all(sets: &[ChangeSet]) -> Result<(), (usize, Breach)> {
         return Err((SETS_PER_COMMIT_MAX, Breach::of_set(reason)));
     }
     let mut seen = HashSet::with_capacity(sets.len());
+    let mut locks = HashMap::new();
     let mut bytes = 0;
     for (index, set) in sets.iter().enumerate() {
         if let Err(breach) = change_set(set) {
@@ -67,6 +69,11 @@ pub(crate) fn all(sets: &[ChangeSet]) -> Result<(), (usize, Breach)> {
         }
         if !seen.insert(&set.key) {
             return Err((index, Breach::of_set(format!("{} appears twice in one commit", set.key))));
+        }
+        for Fence { resource, fence } in &set.fences {
+            if locks.insert(resource, fence).is_some_and(|before| before != fence) {
+                return Err((index, Breach::of_set(format!("{resource:?} has two fences in one commit"))));
+            }
         }
         bytes += size(set);
         if bytes > SET_BYTES_MAX {
@@ -80,7 +87,8 @@ pub(crate) fn all(sets: &[ChangeSet]) -> Result<(), (usize, Breach)> {
 pub(crate) fn size(set: &ChangeSet) -> usize {
     let events: usize = set.events.iter().map(|event| event.len()).sum();
     let keys: usize = set.keys.iter().map(key_size).sum();
-    set.body.len() + events + keys
+    let fences: usize = set.fences.iter().map(|fence| fence.resource.len()).sum();
+    set.body.len() + events + keys + fences
 }
 
 fn key_size(key: &NewKey) -> usize {
@@ -186,6 +194,27 @@ fn requirements(set: &ChangeSet) -> Result<(), Breach> {
         let reason =
             format!("{} requirements in one change set, at most {REQUIREMENTS_PER_SET_MAX}", set.requires.len());
         return Err(Breach::of_set(reason));
+    }
+    Ok(())
+}
+
+fn fences(set: &ChangeSet) -> Result<(), Breach> {
+    if set.fences.len() > FENCES_PER_SET_MAX {
+        let reason = format!("{} fences in one change set, at most {FENCES_PER_SET_MAX}", set.fences.len());
+        return Err(Breach::of_set(reason));
+    }
+    let mut seen = HashSet::with_capacity(set.fences.len());
+    for Fence { resource, fence } in &set.fences {
+        text("the name of a lock", resource)?;
+        if resource.is_empty() {
+            return Err(Breach::of_set("the name of a lock must not be empty"));
+        }
+        if !(1..=FENCE_MAX).contains(fence) {
+            return Err(Breach::of_set(format!("the fence {fence} of {resource:?} is not between 1 and {FENCE_MAX}")));
+        }
+        if !seen.insert(resource) {
+            return Err(Breach::of_set(format!("{resource:?} appears twice among the fences of one change set")));
+        }
     }
     Ok(())
 }

@@ -269,6 +269,8 @@ impl<'a> Attempt<'a> {
             Verdict::Committed => Step::Done,
             Verdict::Lost(record) => self.lost(folded.into_pending(), record).await,
             Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
+            // No set carries fences yet; one that did would end as a conflict.
+            Verdict::Fenced { .. } => self.lost_attempts(folded.into_pending(), sent.expected_version),
             Verdict::Unmet { .. } => {
                 // Nobody has written the instance: only the definition was another.
                 self.young = false;

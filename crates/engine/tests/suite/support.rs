@@ -284,6 +284,14 @@ impl Store for FaultyStore {
         self.inner.purge_keys(now, limit).await
     }
 
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.inner.purge_fences(before, limit).await
+    }
+
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
+        self.inner.fence_floor(at_least).await
+    }
+
     async fn ping(&self) -> Result<(), CommitError> {
         self.inner.ping().await
     }

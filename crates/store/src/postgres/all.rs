@@ -7,20 +7,20 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, join3};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Client, Error, Row};
 
-use super::calls::{Told, told};
+use super::calls::{Told, fenced, told};
 use super::failure::{self, Fate};
 use super::pool::{Connection, Share};
 use super::row_lock::{self, begin};
 use super::single::TRIES;
 use super::store::Shared;
-use super::values::{One, Parameter, Waits, name};
+use super::values::{Fences, One, Parameter, Waits, name};
 use super::{queries, single};
-use crate::{AllVerdict, ChangeSet, CommitError, RecordKey, Verdict};
+use crate::{AllVerdict, ChangeSet, CommitError, Fence, RecordKey, Verdict};
 
 /// How long a first try waits for a record of the same name that is being made.
 const INSERT_WAIT: Duration = Duration::from_millis(100);
@@ -214,7 +214,7 @@ impl Request<'_> {
             .await
             .map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
         let records = self.check(connection).await?;
-        // An insert waits for one of the same name that is under way.
+        // An insert waits for one of the same name that is under way; a fence for a commit that carries another.
         let insert_wait = if self.waiting.is_some() { self.left() } else { INSERT_WAIT };
         let bound = format!("SET LOCAL lock_timeout = {}", insert_wait.as_millis().clamp(1, i32::MAX as u128));
         let written = || self.steps.iter().enumerate().filter(|(_, step)| step.written);
@@ -223,7 +223,9 @@ impl Request<'_> {
             let (sql, parameters) = (&self.shared.calls.write_one, one.write(&records[step.place]));
             async move { (number, step.place, connection.client().query_typed(sql, &parameters).await) }
         });
-        let (bounded, answers) = join(connection.client().batch_execute(&bound), join_all(calls)).await;
+        let client = connection.client();
+        // In this order: whoever has a fence's row waits for nothing more.
+        let (bounded, answers, kept) = join3(client.batch_execute(&bound), join_all(calls), self.fences(client)).await;
         bounded.map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
         for (step, place, answer) in answers {
             let wrote = answer.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
@@ -231,7 +233,36 @@ impl Request<'_> {
                 return Err(Ended::Overtaken(place));
             }
         }
-        Ok(())
+        kept
+    }
+
+    /// Holds all fences against the latest that were seen, and keeps them.
+    async fn fences(&self, client: &Client) -> Result<(), Ended> {
+        // The first set that carries it is the one that fails.
+        let all: BTreeMap<&str, (usize, &Fence)> = (self.sets.iter().enumerate().rev())
+            .flat_map(|(place, set)| set.fences.iter().map(move |fence| (&*fence.resource, (place, fence))))
+            .collect();
+        let all: Vec<(usize, &Fence)> = all.into_values().collect();
+        let Some((first, _)) = all.first() else { return Ok(()) };
+        let (columns, at) = (Fences::new(all.iter().map(|(_, fence)| *fence)), self.sets[*first].at.timestamp_millis());
+        let mut parameters: Vec<Parameter<'_>> = columns.parameters().into();
+        parameters.push((&at, Type::INT8));
+        let step = self.steps.iter().position(|step| step.written && step.place == *first).unwrap_or(0);
+        let rows = client.query_typed(&self.shared.calls.keep_fences, &parameters).await;
+        match rows.and_then(|rows| rows.first().map(late).transpose()) {
+            // Places count from 1.
+            Ok(Some((Some(place), Some(last)))) => {
+                let late = usize::try_from(place).ok().and_then(|place| all.get(place.checked_sub(1)?));
+                let unknown = || Ended::Unavailable("the database named no fence of this commit".to_owned());
+                late.map_or_else(
+                    || Err(unknown()),
+                    |(set, late)| Err(Ended::Failed(*set, Box::new(fenced(late, last)))),
+                )
+            }
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Ended::Unavailable("the database gave no answer".to_owned())),
+            Err(error) => Err(self.ended(*first, step, failure::fate(&error))),
+        }
     }
 
     /// Locks and checks everything: the records' numbers, in the order of `sets`; or why not.
@@ -347,4 +378,9 @@ impl Found {
 
 fn unavailable(why: &str) -> CommitError {
     CommitError::Unavailable(why.to_owned())
+}
+
+/// Which fence is late, and the latest that was seen.
+fn late(row: &Row) -> Result<(Option<i32>, Option<i64>), Error> {
+    Ok((row.try_get("place")?, row.try_get("last")?))
 }

@@ -4,7 +4,7 @@ use tokio_postgres::{Error, Row};
 
 use super::rows;
 use super::schema::quoted;
-use crate::{ChangeSet, Verdict};
+use crate::{ChangeSet, Fence, Verdict};
 
 /// The SQL of each call.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Calls {
     pub(super) write_one: String,
     pub(super) commit_one: String,
     pub(super) commit_carefully: String,
+    pub(super) commit_fenced: String,
+    pub(super) keep_fences: String,
     pub(super) share: String,
     pub(super) share_now: String,
     pub(super) commit_many: String,
@@ -21,6 +23,8 @@ pub(super) struct Calls {
     pub(super) committed: String,
     pub(super) events: String,
     pub(super) purge: String,
+    pub(super) purge_fences: String,
+    pub(super) fence_floor: String,
     pub(super) ping: String,
     pub(super) lists: Lists,
 }
@@ -50,6 +54,8 @@ impl Calls {
             write_one: call("write_one", 15),
             commit_one: call("commit_one", 20),
             commit_carefully: call("commit_carefully", 20),
+            commit_fenced: call("commit_fenced", 23),
+            keep_fences: call("keep_fences", 3),
             share: format!("{share} FOR SHARE"),
             share_now: format!("{share} FOR SHARE NOWAIT"),
             commit_many: call("commit_many", 24),
@@ -77,6 +83,13 @@ impl Calls {
                      FOR UPDATE SKIP LOCKED) RETURNING 1)
                  SELECT count(*) FROM gone"
             ),
+            purge_fences: format!(
+                "WITH gone AS (DELETE FROM {s}.fences WHERE resource IN (
+                     SELECT resource FROM {s}.fences WHERE touched_ms < $1 ORDER BY touched_ms LIMIT $2
+                     FOR UPDATE SKIP LOCKED) RETURNING 1)
+                 SELECT count(*) FROM gone"
+            ),
+            fence_floor: format!("SELECT {s}.fence_floor($1)"),
             ping: format!(
                 "SELECT {s}.life(), current_setting('transaction_read_only')::boolean, current_setting('fsync')::boolean"
             ),
@@ -130,13 +143,14 @@ pub(super) enum Told {
     Locked,
 }
 
-/// Reads the answer of `check_one`, `commit_one` or `commit_carefully`.
+/// Reads the answer of `check_one` or of a function that commits one set.
 pub(super) fn told(row: &Row, set: &ChangeSet) -> Result<Told, Error> {
     const PASSED: i32 = 0;
     const LOST: i32 = 1;
     const TAKEN: i32 = 2;
     const UNMET: i32 = 3;
     const REJECTED: i32 = 5;
+    const FENCED: i32 = 6;
     // Places count from 1.
     let place = || Ok::<_, Error>(usize::try_from(row.try_get::<_, i32>("place")?).ok().and_then(|n| n.checked_sub(1)));
     Ok(match row.try_get("verdict")? {
@@ -154,6 +168,15 @@ pub(super) fn told(row: &Row, set: &ChangeSet) -> Result<Told, Error> {
             None => Told::Locked,
         },
         REJECTED => Told::Verdict(Verdict::Rejected { event: place()?, reason: row.try_get("reason")? }),
+        FENCED => match place()?.and_then(|place| set.fences.get(place)) {
+            Some(late) => Told::Verdict(fenced(late, row.try_get("actual")?)),
+            None => Told::Locked,
+        },
         _ => Told::Locked,
     })
+}
+
+/// The verdict on a set with this fence, when a later one has been seen.
+pub(super) fn fenced(late: &Fence, last: i64) -> Verdict {
+    Verdict::Fenced { resource: late.resource.clone(), fence: late.fence, last }
 }

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - an answer leaves only once the fate of its transaction is known, or known not to be known;
-//! - of a record, one transaction has one set at most: the next is checked against what the one before has left.
+//! - of a record, one transaction has one set at most: the next is checked against what the one before has left;
+//! - sets of one record are sent in the order in which they came.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -63,39 +64,46 @@ impl Lane {
 
     pub(super) async fn run(mut self) {
         while let Some(first) = self.receiver.recv().await {
-            let (batch, repeats) = self.gather(first);
-            self.commit(batch, repeats).await;
+            let (batch, alone) = self.gather(first);
+            self.commit(batch, alone).await;
             while self.waiting.try_join_next().is_some() {}
         }
         while self.waiting.join_next().await.is_some() {}
     }
 
-    /// What has arrived: one set of each record, and those of records that came before.
+    /// What has arrived: one set of each record, to be committed together; and those that go singly after them, in their
+    /// order: of records that came before, and with fences.
     fn gather(&mut self, first: Job) -> (Vec<Job>, Vec<Job>) {
-        let mut bytes = verify::size(&first.set);
-        let mut seen = HashSet::from([first.set.key.clone()]);
-        let (mut batch, mut repeats) = (vec![first], Vec::new());
-        while batch.len() + repeats.len() < SETS_MAX && bytes < BYTES_MAX {
-            let Ok(job) = self.receiver.try_recv() else { break };
+        let (mut bytes, mut seen) = (0, HashSet::new());
+        let (mut batch, mut alone) = (Vec::new(), Vec::new());
+        let mut next = Some(first);
+        while let Some(job) = next {
             bytes += verify::size(&job.set);
-            if seen.insert(job.set.key.clone()) { batch.push(job) } else { repeats.push(job) }
+            let is_first = seen.insert(job.set.key.clone());
+            if is_first && job.set.fences.is_empty() {
+                batch.push(job)
+            } else {
+                alone.push(job)
+            }
+            let full = batch.len() + alone.len() >= SETS_MAX || bytes >= BYTES_MAX;
+            next = if full { None } else { self.receiver.try_recv().ok() };
         }
-        (batch, repeats)
+        (batch, alone)
     }
 
-    async fn commit(&mut self, mut batch: Vec<Job>, mut repeats: Vec<Job>) {
+    async fn commit(&mut self, mut batch: Vec<Job>, mut alone: Vec<Job>) {
         let connection = match self.shared.connections.get(Share::Lane).await {
             Ok(connection) => connection,
             Err(detail) => {
                 let error = CommitError::Unavailable(detail);
                 answer_all(batch, &error);
-                return answer_all(repeats, &error);
+                return answer_all(alone, &error);
             }
         };
         batch.retain(Job::begin);
-        repeats.retain(Job::begin);
+        alone.retain(Job::begin);
         let until = Instant::now() + self.shared.options.verdict_wait;
-        match self.commit_on(&connection, batch, repeats, until).await {
+        match self.commit_on(&connection, batch, alone, until).await {
             Ok(()) => connection.done(),
             Err(Broken { silent: true }) => connection.give_up(),
             // Brought to rest, or closed, when it is dropped.
@@ -107,7 +115,7 @@ impl Lane {
         &mut self,
         connection: &Connection,
         batch: Vec<Job>,
-        repeats: Vec<Job>,
+        alone: Vec<Job>,
         until: Instant,
     ) -> Result<(), Broken> {
         let mut parts = vec![batch];
@@ -126,12 +134,12 @@ impl Lane {
                 Together::Broken(broken) => {
                     parts.into_iter().for_each(not_sent);
                     not_sent(singles);
-                    not_sent(repeats);
+                    not_sent(alone);
                     return Err(broken);
                 }
             }
         }
-        singles.extend(repeats);
+        singles.extend(alone);
         while !singles.is_empty() {
             let rest = singles.split_off(singles.len().min(SINGLES));
             if let Err(broken) = self.singly(connection, singles, until).await {

@@ -13,6 +13,7 @@ use tokio_postgres::types::Type;
 use super::calls::Told;
 use super::failure::{self, Fate};
 use super::pool::{Connection, Share};
+use super::single::Care;
 use super::store::Shared;
 use super::values::{One, Parameter, Waits, name};
 use super::{queries, rows, single};
@@ -158,12 +159,12 @@ impl Held {
         }
         let waits = Waits::up_to(lock_wait);
         let one = One::new(set);
-        let parameters = one.commit(&waits);
+        let (sql, parameters) = single::call(&shared.calls, &one, Care::Bold, &waits);
         // Whoever leaves from here on may leave a commit behind.
         connection.committing();
         let client = connection.client();
         // Without an effect if the call has failed: COMMIT then takes everything back.
-        let both = join(client.query_typed(&shared.calls.commit_one, &parameters), client.batch_execute("COMMIT"));
+        let both = join(client.query_typed(sql, &parameters), client.batch_execute("COMMIT"));
         let Ok((call, ended)) = timeout(lock_wait + shared.options.verdict_wait, both).await else {
             connection.give_up();
             return Err(CommitError::Unknown(shared.no_verdict()));

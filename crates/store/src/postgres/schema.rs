@@ -13,7 +13,12 @@ use super::pool::Connection;
 use crate::OpenError;
 
 /// Migration n is entry n - 1. What is released is never edited: add another.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The newest schema known here.
 const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -31,6 +36,8 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ("events", &["SELECT", "INSERT"]),
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lives", &["SELECT", "INSERT"]),
+    ("fences", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("counters", &["SELECT", "INSERT", "UPDATE"]),
 ];
 
 /// Brings the schema to the newest version, whatever other nodes do at the same time.
@@ -116,10 +123,14 @@ pub(super) fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, TEXT_BYTES_MAX};
+    use std::time::Duration;
+
+    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, FENCE_MAX, FENCE_TOUCHED_WITHIN, TEXT_BYTES_MAX};
 
     #[test]
     fn the_sizes_are_those_of_limits() {
         assert_eq!((TEXT_BYTES_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX), (512, 1_048_576, 1_114_112));
+        assert_eq!(FENCE_MAX, 9_007_199_254_740_991);
+        assert_eq!(FENCE_TOUCHED_WITHIN, Duration::from_millis(86_400_000));
     }
 }

@@ -3,12 +3,36 @@
 use super::calls::{Calls, Told, told};
 use super::failure::{self, Fate};
 use super::pool::Connection;
-use super::values::{One, Waits};
+use super::values::{One, Parameter, Waits};
 use crate::{ChangeSet, CommitError, Verdict};
 
 /// Tries when the server takes a commit back for the sake of another: a deadlock with somebody else's transactions, a
 /// serialization failure.
 pub(super) const TRIES: u32 = 3;
+
+/// How a set is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// As it is.
+    Bold,
+    /// Event by event, to find the one that breaks a rule of the database.
+    Careful,
+}
+
+/// The call that writes a set, under its fences if it has any.
+pub(super) fn call<'p>(
+    calls: &'p Calls,
+    one: &'p One<'_>,
+    care: Care,
+    waits: &'p Waits,
+) -> (&'p str, Vec<Parameter<'p>>) {
+    match (one.is_fenced(), care) {
+        (false, Care::Bold) => (&calls.commit_one, one.commit(waits)),
+        (false, Care::Careful) => (&calls.commit_carefully, one.commit(waits)),
+        (true, Care::Bold) => (&calls.commit_fenced, one.commit_fenced(&false, waits)),
+        (true, Care::Careful) => (&calls.commit_fenced, one.commit_fenced(&true, waits)),
+    }
+}
 
 /// Commits a set in a transaction of its own.
 pub(super) async fn commit(
@@ -18,9 +42,10 @@ pub(super) async fn commit(
     waits: Waits,
 ) -> Result<Told, CommitError> {
     let one = One::new(set);
+    let (sql, parameters) = call(calls, &one, Care::Bold, &waits);
     let mut tries = 1;
     loop {
-        let fate = match connection.change(&calls.commit_one, &one.commit(&waits)).await {
+        let fate = match connection.change(sql, &parameters).await {
             Ok(rows) => return answer(&rows, set),
             Err(fate) => fate,
         };
@@ -49,7 +74,9 @@ pub(super) async fn taken_back(
 /// Commits a set that breaks a rule of the database, event by event: which one does? Whatever else has become of the
 /// record meanwhile is told as ever.
 async fn carefully(connection: &Connection, calls: &Calls, set: &ChangeSet, waits: Waits) -> Result<Told, CommitError> {
-    match connection.change(&calls.commit_carefully, &One::new(set).commit(&waits)).await {
+    let one = One::new(set);
+    let (sql, parameters) = call(calls, &one, Care::Careful, &waits);
+    match connection.change(sql, &parameters).await {
         Ok(rows) => answer(&rows, set),
         // A rule that is looked at in the end: the set as a whole is at fault.
         Err(Fate::Rejected(reason)) => Ok(Told::Verdict(Verdict::Rejected { event: None, reason })),

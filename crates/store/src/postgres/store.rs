@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -17,8 +17,9 @@ use super::values::Parameter;
 use super::{all, failure, list, queries, row_lock, schema};
 use crate::limits::PURGE_MAX;
 use crate::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
-    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
+    AllVerdict, ChangeSet, CommitError, Confirmation, Edge, Event, LeaseAnswer, LeaseId, LeasePage, LeaseQuery,
+    LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store,
+    Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -68,6 +69,20 @@ impl PostgresStore {
         let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
         Ok(Self { lanes: Lanes::start(&shared), shared })
     }
+
+    /// Makes a change that answers with a number.
+    async fn number(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, CommitError> {
+        let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
+        let change = connection.change(sql, parameters);
+        let Ok(answer) = timeout(self.shared.options.verdict_wait, change).await else {
+            connection.give_up();
+            return Err(CommitError::Unknown(self.shared.no_verdict()));
+        };
+        let rows = answer?;
+        connection.done();
+        let number = rows.first().map_or(Ok(0), |row| row.try_get(0));
+        number.map_err(|error| CommitError::Unknown(failure::explain(&error)))
+    }
 }
 
 #[async_trait]
@@ -116,20 +131,37 @@ impl Store for PostgresStore {
         list::page(&self.shared, query).await
     }
 
+    async fn lease(&self, _request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
+        Err(CommitError::Unavailable("leases come with the next migration".to_owned()))
+    }
+
+    async fn leases(&self, _query: &LeaseQuery) -> Result<LeasePage, ReadError> {
+        Err(ReadError::Unavailable("leases come with the next migration".to_owned()))
+    }
+
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError> {
+        Err(ReadError::Unavailable("leases come with the next migration".to_owned()))
+    }
+
+    fn woken(&self) -> broadcast::Receiver<LeaseId> {
+        broadcast::Sender::new(1).subscribe()
+    }
+
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
         let (at, limit) = (now.timestamp_millis(), limit.min(PURGE_MAX) as i64);
-        let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
-        let parameters: [Parameter<'_>; 2] = [(&at, Type::INT8), (&limit, Type::INT8)];
-        let purge = connection.change(&self.shared.calls.purge, &parameters);
-        let Ok(answer) = timeout(self.shared.options.verdict_wait, purge).await else {
-            connection.give_up();
-            return Err(CommitError::Unknown(self.shared.no_verdict()));
-        };
-        let rows = answer?;
-        connection.done();
-        let purged = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
-        let purged = purged.map_err(|error| CommitError::Unknown(failure::explain(&error)))?;
+        let purged = self.number(&self.shared.calls.purge, &[(&at, Type::INT8), (&limit, Type::INT8)]).await?;
         Ok(usize::try_from(purged).unwrap_or(0))
+    }
+
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        let (before, limit) = (before.timestamp_millis(), limit.min(PURGE_MAX) as i64);
+        let parameters: [Parameter<'_>; 2] = [(&before, Type::INT8), (&limit, Type::INT8)];
+        let purged = self.number(&self.shared.calls.purge_fences, &parameters).await?;
+        Ok(usize::try_from(purged).unwrap_or(0))
+    }
+
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
+        self.number(&self.shared.calls.fence_floor, &[(&at_least, Type::INT8)]).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use crate::{ChangeSet, RecordKey};
+use crate::{ChangeSet, Fence, RecordKey};
 
 /// A parameter with its type: nothing is prepared, so the server is told.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -55,6 +55,13 @@ pub(super) struct One<'a> {
     events: Vec<&'a [u8]>,
     keys: Keys<'a>,
     requirements: Requirements<'a>,
+    fences: Fences<'a>,
+}
+
+/// The columns of fences, side by side.
+pub(super) struct Fences<'a> {
+    resources: Vec<&'a str>,
+    fences: Vec<i64>,
 }
 
 /// The columns of idempotency keys, side by side.
@@ -121,6 +128,18 @@ impl<'a> Requirements<'a> {
     }
 }
 
+impl<'a> Fences<'a> {
+    pub(super) fn new(fences: impl IntoIterator<Item = &'a Fence>) -> Self {
+        let (resources, fences) = fences.into_iter().map(|fence| (&*fence.resource, fence.fence)).unzip();
+        Self { resources, fences }
+    }
+
+    /// Of `keep_fences`, and the first of `commit_fenced`.
+    pub(super) fn parameters(&self) -> [Parameter<'_>; 2] {
+        [(&self.resources, Type::TEXT_ARRAY), (&self.fences, Type::INT8_ARRAY)]
+    }
+}
+
 impl<'a> One<'a> {
     pub(super) fn new(set: &'a ChangeSet) -> Self {
         let (mut keys, mut requirements) = (Keys::default(), Requirements::default());
@@ -135,6 +154,7 @@ impl<'a> One<'a> {
             events: set.events.iter().map(|event| &event[..]).collect(),
             keys,
             requirements,
+            fences: Fences::new(&set.fences),
         }
     }
 
@@ -176,6 +196,19 @@ impl<'a> One<'a> {
         all.extend(self.written());
         all.extend(self.required());
         all.extend(waits.parameters());
+        all
+    }
+
+    /// Whether the set carries fences.
+    pub(super) fn is_fenced(&self) -> bool {
+        !self.set.fences.is_empty()
+    }
+
+    /// Of `commit_fenced`.
+    pub(super) fn commit_fenced<'p>(&'p self, careful: &'p bool, waits: &'p Waits) -> Vec<Parameter<'p>> {
+        let mut all: Vec<Parameter<'p>> = self.fences.parameters().into();
+        all.push((careful, Type::BOOL));
+        all.extend(self.commit(waits));
         all
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Error, OptionalExtension, params};
 
-use super::{failure, rows};
+use super::{failure, fences, rows};
 use crate::{ChangeSet, NewKey, Record, Requirement, StoredKey, Verdict, verify};
 
 const FIND: &str = "SELECT record, version, primary_facet = ?3 AND secondary_facet = ?4 FROM records
@@ -37,7 +37,7 @@ pub(super) enum Checked {
     Failed(Verdict),
 }
 
-/// Checks a set against what is stored: its keys, then its version, then its requirements.
+/// Checks a set against what is stored: its keys, then its version, then its requirements, then its fences.
 pub(super) fn check(connection: &Connection, set: &ChangeSet) -> rusqlite::Result<Checked> {
     let found = find(connection, set)?;
     if let Some((found, _)) = found {
@@ -57,6 +57,9 @@ pub(super) fn check(connection: &Connection, set: &ChangeSet) -> rusqlite::Resul
         if actual != requirement.version {
             return Ok(Checked::Failed(Verdict::Unmet { requirement: requirement.clone(), actual }));
         }
+    }
+    if let Some(late) = fences::late(connection, &set.fences)? {
+        return Ok(Checked::Failed(late));
     }
     Ok(Checked::Passed(found.map(|(found, _)| found)))
 }
@@ -84,6 +87,9 @@ pub(super) fn write(
         if let Err(error) = write_key(connection, record, key) {
             return reject(verify::event_index(set, key.version), error).map(Some);
         }
+    }
+    for fence in &set.fences {
+        fences::raise(connection, &fence.resource, fence.fence, set.at.timestamp_millis())?;
     }
     Ok(None)
 }

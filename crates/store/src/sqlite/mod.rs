@@ -17,6 +17,8 @@
 //! | `writer` | the thread that gathers jobs |
 //! | `transaction` | many jobs in one transaction, each for itself |
 //! | `change` | one change set: its checks and its writes |
+//! | `fences` | the latest fence of each lock that was seen |
+//! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
 //! | `readers` | the pool of reading connections |
@@ -26,6 +28,9 @@ mod change;
 mod checkpoint;
 mod connection;
 mod failure;
+mod fences;
+mod lease;
+mod lease_list;
 mod list;
 mod lock_file;
 mod options;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::StoreClock;
+
 /// Settings of the embedded store. The defaults suit a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
@@ -15,6 +17,8 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// How long a read waits for its answer, queueing included; then it is `Unavailable`.
     pub read_wait: Duration,
+    /// What leases expire by.
+    pub clock: StoreClock,
 }
 
 impl Default for SqliteOptions {
@@ -28,6 +32,7 @@ impl Default for SqliteOptions {
             // Reads are short and mostly served from memory: more would only contend for the same cores.
             readers: 4,
             read_wait: Duration::from_secs(5),
+            clock: StoreClock::system(),
         }
     }
 }

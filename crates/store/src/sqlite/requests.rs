@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::change::{self, Checked};
+use super::fences;
 use super::queue::{Effect, Request};
 use crate::limits::PURGE_MAX;
 use crate::{AllVerdict, ChangeSet, Timestamp, Verdict, verify};
@@ -23,6 +24,17 @@ pub(super) struct Purge {
     /// So many at most.
     pub(super) limit: usize,
 }
+
+/// Forget fences that were last used before a time.
+pub(super) struct PurgeFences {
+    /// That time.
+    pub(super) before: Timestamp,
+    /// So many at most.
+    pub(super) limit: usize,
+}
+
+/// Raise the floor of fences to this at least.
+pub(super) struct FenceFloor(pub(super) i64);
 
 /// Show that a transaction can be begun.
 pub(super) struct Ping;
@@ -83,6 +95,32 @@ impl Request for Purge {
         let limit = self.limit.min(PURGE_MAX) as i64;
         let purged = connection.prepare_cached(PURGE)?.execute(params![self.now.timestamp_millis(), limit])?;
         Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
+    }
+}
+
+impl Request for PurgeFences {
+    type Answer = usize;
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(usize, Effect)> {
+        let purged = fences::purge(connection, self.before, self.limit.min(PURGE_MAX))?;
+        Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
+    }
+}
+
+impl Request for FenceFloor {
+    type Answer = i64;
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(i64, Effect)> {
+        let (before, floor) = fences::raise_floor(connection, self.0)?;
+        Ok((floor, if floor > before { Effect::Wrote } else { Effect::Nothing }))
     }
 }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x4c6b_4b70;
 
 /// Migration n is entry n - 1. What is released is never edited: add another.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, SECOND, THIRD];
 
 /// The newest schema known here.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -61,6 +61,64 @@ CREATE UNIQUE INDEX idempotency_keys_by_name ON idempotency_keys (record, key);
 CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms);
 ";
 
+/// - `fences`: of each lock's name the latest fence that was seen, and when it was last used (to the day: `limits`).
+/// - `counters`: numbers that never fall.
+const SECOND: &str = "
+CREATE TABLE fences (
+    resource   TEXT    NOT NULL PRIMARY KEY CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    last       INTEGER NOT NULL CHECK (last BETWEEN 1 AND 9007199254740991),
+    touched_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX fences_by_touch ON fences (touched_ms);
+
+CREATE TABLE counters (
+    name  TEXT    NOT NULL PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Leases (`lease::law`). A lease has a row for each of its names; `capacity` is how many may hold the name as far as
+/// this one is concerned. `lease_tickets` has one row.
+const THIRD: &str = "
+CREATE TABLE lease_holders (
+    resource   TEXT    NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    lease      BLOB    NOT NULL CHECK (length(lease) = 16),
+    capacity   INTEGER NOT NULL CHECK (capacity > 0),
+    fence      INTEGER NOT NULL CHECK (fence > 0),
+    since_ms   INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    ttl_ms     INTEGER NOT NULL CHECK (ttl_ms > 0),
+    owner      TEXT    NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
+    host       TEXT    NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
+    PRIMARY KEY (resource, lease)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_holders_by_lease ON lease_holders (lease);
+
+CREATE TABLE lease_waiters (
+    resource   TEXT    NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
+    ticket     INTEGER NOT NULL,
+    lease      BLOB    NOT NULL CHECK (length(lease) = 16),
+    capacity   INTEGER NOT NULL CHECK (capacity > 0),
+    since_ms   INTEGER NOT NULL,
+    lapses_ms  INTEGER NOT NULL,
+    owner      TEXT    NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
+    host       TEXT    NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
+    cycle      TEXT,
+    PRIMARY KEY (resource, ticket)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_waiters_by_lease ON lease_waiters (lease);
+CREATE INDEX lease_waiters_by_lapse ON lease_waiters (resource, lapses_ms);
+
+CREATE TABLE lease_tickets (last INTEGER NOT NULL) STRICT;
+INSERT INTO lease_tickets VALUES (0);
+
+CREATE TABLE lease_ended (
+    lease    BLOB    PRIMARY KEY CHECK (length(lease) = 16),
+    until_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_ended_by_time ON lease_ended (until_ms);
+";
+
 /// The number of the last migration that ran.
 pub(super) fn found(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
@@ -80,10 +138,11 @@ pub(super) fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Resu
 
 #[cfg(test)]
 mod tests {
-    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, TEXT_BYTES_MAX};
+    use crate::limits::{BODY_BYTES_MAX, EVENT_BYTES_MAX, FENCE_MAX, TEXT_BYTES_MAX};
 
     #[test]
     fn the_sizes_are_those_of_limits() {
         assert_eq!((TEXT_BYTES_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX), (512, 1_048_576, 1_114_112));
+        assert_eq!(FENCE_MAX, 9_007_199_254_740_991);
     }
 }

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use uuid::Uuid;
 
 use super::checkpoint::Checkpoints;
+use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
 use super::readers::Readers;
-use super::requests::{CommitAll, CommitOne, Ping, Purge};
+use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences};
 use super::row_locks::{Held, Rows};
 use super::writer::{Ended, Writer};
 use super::writer_queue::WriterQueue;
-use super::{connection, list, place, queries, rows};
+use super::{connection, lease_list, list, place, queries, rows};
+use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
+use crate::limits::WOKEN_KEPT;
 use crate::{
     AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
-    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
+    ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -33,6 +36,11 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     rows: Arc<Rows>,
     ended: Arc<Ended>,
+    clock: StoreClock,
+    /// Fences are above this one: the second in which the store was opened, so that a file that was put back from a
+    /// backup does not give out again what it has forgotten.
+    fence_floor: i64,
+    woken: broadcast::Sender<LeaseId>,
 }
 
 impl SqliteStore {
@@ -51,7 +59,17 @@ impl SqliteStore {
             .map_err(|error| connection::no_thread(path, &error))?;
         let readers = Arc::new(Readers::new(settled, options.readers, options.read_wait));
         let writer = Arc::new(WriterQueue::new(sender, &options));
-        Ok(Self { given: path.to_owned(), writer, readers, rows: Arc::default(), ended })
+        let fence_floor = lease::floor(options.clock.now());
+        Ok(Self {
+            given: path.to_owned(),
+            writer,
+            readers,
+            rows: Arc::default(),
+            ended,
+            clock: options.clock,
+            fence_floor,
+            woken: broadcast::Sender::new(WOKEN_KEPT),
+        })
     }
 }
 
@@ -117,8 +135,40 @@ impl Store for SqliteStore {
         self.readers.run(move |connection| list::page(connection, &query)).await
     }
 
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
+        let change = ChangeLeases { request, clock: self.clock.clone(), floor: self.fence_floor };
+        let answered = self.writer.submit(change).await?;
+        for lease in answered.woken {
+            // Nobody may be listening.
+            let _unheard = self.woken.send(lease);
+        }
+        Ok(answered.answer)
+    }
+
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError> {
+        let (query, now) = (query.clone(), self.clock.now());
+        self.readers.run(move |connection| lease_list::page(connection, &query, now)).await
+    }
+
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError> {
+        let now = self.clock.now();
+        self.readers.run(move |connection| lease_list::edges(connection, now)).await
+    }
+
+    fn woken(&self) -> broadcast::Receiver<LeaseId> {
+        self.woken.subscribe()
+    }
+
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
         self.writer.submit(Purge { now, limit }).await
+    }
+
+    async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.writer.submit(PurgeFences { before, limit }).await
+    }
+
+    async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
+        self.writer.submit(FenceFloor(at_least)).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {

@@ -222,7 +222,7 @@ mod tests {
         for arrival in &mut arrivals {
             assert!(matches!(arrival.try_recv(), Ok(Err(CommitError::Unavailable(_)))));
         }
-        assert_eq!(rows(&connection), []);
+        assert!(rows(&connection).is_empty());
         assert!(connection.is_autocommit(), "what was in the way is gone");
     }
 

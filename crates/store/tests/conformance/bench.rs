@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use chrono::DateTime;
 use lockkeeper_store::{
-    AllVerdict, ChangeSet, CommitError, Event, Facets, ListOrder, ListQuery, NewKey, Record, RecordKey, Requirement,
-    Store, Timestamp, Verdict,
+    AllVerdict, ChangeSet, CommitError, Event, Facets, Fence, ListOrder, ListQuery, NewKey, Record, RecordKey,
+    Requirement, Store, Timestamp, Verdict,
 };
 use uuid::Uuid;
 
@@ -121,6 +121,7 @@ pub(crate) fn set(key: &RecordKey, expected: i64) -> Set {
         events: vec![Bytes::from(format!("event {}", expected.saturating_add(1)))],
         keys: Vec::new(),
         requires: Vec::new(),
+        fences: Vec::new(),
         at: moment(0),
         life: None,
     })
@@ -161,6 +162,11 @@ impl Set {
             version,
             expires_at: moment(expires_ms),
         });
+        self
+    }
+
+    pub(crate) fn fence(mut self, resource: &str, fence: i64) -> Self {
+        self.0.fences.push(Fence::new(resource, fence));
         self
     }
 

@@ -160,6 +160,8 @@ pub(crate) async fn after_close_all_is_unavailable(bench: &Bench) {
     assert!(bench.store.commit(set(&key("a"), 1).0).await.is_err_and(closed));
     assert!(bench.store.commit_all(vec![set(&key("a"), 1).0]).await.is_err_and(closed));
     assert!(bench.store.purge_keys(moment(0), 1).await.is_err_and(closed));
+    assert!(bench.store.purge_fences(moment(0), 1).await.is_err_and(closed));
+    assert!(bench.store.fence_floor(0).await.is_err_and(closed));
     assert!(bench.store.ping().await.is_err_and(closed));
     let closed = |error: ReadError| matches!(error, ReadError::Unavailable(_));
     assert!(bench.store.read(&key("a")).await.is_err_and(closed));

@@ -16,8 +16,8 @@ pub(crate) async fn they_come_in_pages_without_gaps(bench: &Bench) {
     assert_eq!(page(0, 10).await, (1..=10).collect::<Vec<_>>());
     assert_eq!(page(10, 10).await, (11..=20).collect::<Vec<_>>());
     assert_eq!(page(20, 10).await, (21..=25).collect::<Vec<_>>());
-    assert_eq!(page(25, 10).await, []);
-    assert_eq!(page(i64::MAX, 10).await, []);
+    assert!(page(25, 10).await.is_empty());
+    assert!(page(i64::MAX, 10).await.is_empty());
     assert_eq!(page(-5, 2).await, [1, 2]);
     let bodies: Vec<String> =
         bench.all_events(&key).await.iter().map(|e| String::from_utf8_lossy(&e.body).into()).collect();

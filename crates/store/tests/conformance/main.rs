@@ -9,6 +9,7 @@ mod bench;
 mod commit;
 mod concurrency;
 mod events;
+mod fences;
 mod keys;
 mod limits;
 mod lists;
@@ -38,6 +39,14 @@ macro_rules! suite {
             ],
             requires: [
                 a_requirement_holds, a_requirement_fails, a_record_must_not_exist, keys_then_version_then_requirements,
+            ],
+            fences: [
+                a_late_write_is_refused, an_equal_fence_passes_and_a_later_one_raises, resources_know_nothing_of_each_other,
+                every_fence_of_a_set_counts, keys_version_requirements_then_fences, a_rule_that_is_broken_raises_nothing,
+                all_or_none_have_their_fences, a_commit_under_a_row_lock_has_its_fences,
+                sets_of_one_transaction_are_fenced_by_one_another, writers_under_one_fence_all_pass,
+                after_a_later_fence_no_earlier_one_commits, opposite_orders_end, what_is_no_fence_is_refused,
+                purge_forgets_what_is_not_used, the_floor_never_falls,
             ],
             events: [
                 they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,

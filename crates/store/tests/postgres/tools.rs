@@ -77,6 +77,7 @@ pub(crate) fn next(key: &RecordKey, expected: i64) -> ChangeSet {
         events: vec![Bytes::from(format!("event {}", expected + 1))],
         keys: Vec::new(),
         requires: Vec::new(),
+        fences: Vec::new(),
         at: now(),
         life: None,
     }

@@ -1,0 +1,368 @@
+//! Who gets a name, and who waits: the one law of leases, whatever the rows lie in.
+//!
+//! Invariants, for each name:
+//! - As many hold it as the strictest of its holders allows: one exclusive, many shared, so many permits.
+//! - Nobody passes a waiter whose place has not lapsed, whatever the modes: so none starves. All names of an ask have the
+//!   same ticket, and an ask is granted all of its names at once or none: so two asks never wait for each other.
+//! - A grant on a name that nobody holds begins a generation: its fence is above all before. Whoever joins holders has
+//!   their fence, so that they do not fence each other off.
+//! - A release, and whatever else makes room, wakes the first waiter alone; it asks again, and its own grant wakes the
+//!   next one if there is room for it too.
+//! - A lease that has expired is nobody's, whether its rows are still there or not; renewals and ends never make one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    Answered, Ask, Asked, Claim, Ended, Forced, HeldBy, Holder, LeaseAnswer, LeaseId, LeaseRequest, Renewed, Table,
+    Waiter,
+};
+use crate::Timestamp;
+use crate::limits::{ENDED_KEPT, FENCE_MAX, WAITERS_MAX};
+
+/// Does what is asked.
+///
+/// # Errors
+/// Those of the table; what was written until then has to be taken back.
+pub fn apply<T: Table>(table: &mut T, request: &LeaseRequest) -> Result<Answered, T::Error> {
+    let mut turn = Turn { table, woken: Vec::new(), wrote: false };
+    let answer = match request {
+        LeaseRequest::Ask { ask, keep } => LeaseAnswer::Asked(turn.ask(ask, *keep)?),
+        LeaseRequest::Renew { lease } => LeaseAnswer::Renewed(turn.renew(*lease)?),
+        LeaseRequest::End { lease, bar } => LeaseAnswer::Ended(turn.end(*lease, *bar)?),
+        LeaseRequest::Force { resource } => LeaseAnswer::Forced(turn.force(resource)?),
+        LeaseRequest::Break { lease, cycle } => LeaseAnswer::Broken(turn.break_circle(*lease, cycle)?),
+    };
+    Ok(Answered { answer, woken: turn.woken, wrote: turn.wrote })
+}
+
+/// One request at work.
+struct Turn<'a, T> {
+    table: &'a mut T,
+    woken: Vec<LeaseId>,
+    wrote: bool,
+}
+
+/// What stands between an ask and one of its names.
+struct Obstacle {
+    held_by: HeldBy,
+    /// When it may be gone, if the ask is the first that waits.
+    until: Option<Timestamp>,
+}
+
+impl<T: Table> Turn<'_, T> {
+    fn ask(&mut self, ask: &Ask, keep: Option<Duration>) -> Result<Asked, T::Error> {
+        let lease = ask.lease();
+        if self.table.is_ended(lease)? {
+            return Ok(Asked::Over);
+        }
+        let held = self.live(lease)?;
+        if !held.is_empty() {
+            return self.grant_again(ask, held);
+        }
+        for claim in ask.claims().iter() {
+            self.clear(&claim.resource)?;
+        }
+        let waited = self.table.waited(lease)?;
+        if let Some(cycle) = waited.iter().find_map(|(_, waiter)| waiter.cycle.clone()) {
+            self.leave(&waited)?;
+            return Ok(Asked::Deadlock { cycle });
+        }
+        if !waited.is_empty() && !same_claims(ask, waited.iter().map(|(name, waiter)| (name, waiter.mode))) {
+            return Ok(Asked::Mismatch);
+        }
+        let ticket = waited.first().map(|(_, waiter)| waiter.ticket);
+        match self.obstacle(ask, ticket)? {
+            None => self.grant(ask, &waited),
+            Some(obstacle) => self.queue(ask, keep, &waited, obstacle),
+        }
+    }
+
+    /// A lease that is held already: the answer to its ask was lost. It lives on from now.
+    fn grant_again(&mut self, ask: &Ask, held: Vec<(Arc<str>, Holder)>) -> Result<Asked, T::Error> {
+        if !same_claims(ask, held.iter().map(|(name, holder)| (name, holder.mode))) {
+            return Ok(Asked::Mismatch);
+        }
+        let mut fences = Vec::with_capacity(held.len());
+        for claim in ask.claims().iter() {
+            let Some((resource, holder)) = held.iter().find(|(name, _)| *name == claim.resource) else { continue };
+            fences.push(holder.fence.unwrap_or_default());
+            self.put_holder(resource, Holder { ttl: ask.ttl(), ..holder.clone() })?;
+        }
+        Ok(Asked::Granted { fences })
+    }
+
+    /// The first of an ask's names that is not to be had now. `ticket`: its place in the queue, if it has one.
+    fn obstacle(&mut self, ask: &Ask, ticket: Option<i64>) -> Result<Option<Obstacle>, T::Error> {
+        let mut obstacle: Option<Obstacle> = None;
+        for claim in ask.claims().iter() {
+            let first = self.table.first_waiter(&claim.resource)?;
+            if let Some(first) = first.filter(|first| ticket.is_none_or(|ticket| first.ticket < ticket)) {
+                return Ok(Some(Obstacle { held_by: kept_for(&claim.resource, &first), until: None }));
+            }
+            let holders = self.table.holders(&claim.resource)?;
+            if has_room(claim, &holders) {
+                continue;
+            }
+            // The first of them to expire: only then can there be room, unless somebody releases.
+            let Some(first) = holders.iter().min_by_key(|holder| holder.expires) else { continue };
+            if obstacle.as_ref().is_none_or(|other| other.until < Some(first.expires)) {
+                obstacle = Some(Obstacle { held_by: held_by(&claim.resource, first), until: Some(first.expires) });
+            }
+        }
+        Ok(obstacle)
+    }
+
+    fn grant(&mut self, ask: &Ask, waited: &[(Arc<str>, Waiter)]) -> Result<Asked, T::Error> {
+        self.leave_quietly(waited)?;
+        let mut fences = Vec::with_capacity(ask.claims().len());
+        for claim in ask.claims().iter() {
+            let holders = self.table.holders(&claim.resource)?;
+            // Whoever joins is of the holders' generation.
+            let fence = match holders.iter().filter_map(|holder| holder.fence).max() {
+                Some(fence) => fence,
+                None => self.next_fence(&claim.resource)?,
+            };
+            let now = self.table.now();
+            let holder = Holder {
+                lease: ask.lease(),
+                owner: ask.owner().clone(),
+                host: ask.host().clone(),
+                mode: claim.mode,
+                fence: Some(fence),
+                since: now,
+                expires: now,
+                ttl: ask.ttl(),
+            };
+            self.put_holder(&claim.resource, holder)?;
+            fences.push(fence);
+        }
+        for claim in ask.claims().iter() {
+            self.wake(&claim.resource)?;
+        }
+        Ok(Asked::Granted { fences })
+    }
+
+    fn next_fence(&mut self, resource: &Arc<str>) -> Result<i64, T::Error> {
+        let last = self.table.last_fence(resource)?;
+        // Two hundred years of fences are left above any floor of today; only a commit that carries a fence that was
+        // never given can come near the end, and then the name has no further generation to tell apart.
+        let fence = last.saturating_add(1).max(self.table.floor()).min(FENCE_MAX);
+        self.table.put_fence(resource, fence)?;
+        Ok(fence)
+    }
+
+    fn queue(
+        &mut self,
+        ask: &Ask,
+        keep: Option<Duration>,
+        waited: &[(Arc<str>, Waiter)],
+        obstacle: Obstacle,
+    ) -> Result<Asked, T::Error> {
+        let Some(keep) = keep else {
+            self.leave(waited)?;
+            return Ok(Asked::Held(obstacle.held_by));
+        };
+        if waited.is_empty() {
+            for claim in ask.claims().iter() {
+                let waiters = self.table.waiters_before(&claim.resource, None)?;
+                if waiters >= WAITERS_MAX {
+                    return Ok(Asked::Full { resource: claim.resource.clone(), waiters });
+                }
+            }
+        }
+        let now = self.table.now();
+        let (ticket, since) = match waited.first() {
+            Some((_, waiter)) => (waiter.ticket, waiter.since),
+            None => (self.table.draw_ticket()?, now),
+        };
+        let mut ahead = 0;
+        for claim in ask.claims().iter() {
+            ahead = ahead.max(self.table.waiters_before(&claim.resource, Some(ticket))?);
+            let waiter = Waiter {
+                lease: ask.lease(),
+                ticket,
+                owner: ask.owner().clone(),
+                host: ask.host().clone(),
+                mode: claim.mode,
+                since,
+                lapses: now + keep,
+                cycle: None,
+            };
+            self.wrote = true;
+            self.table.put_waiter(&claim.resource, &waiter)?;
+        }
+        let look_again = obstacle.until.map(|until| (until - now).to_std().unwrap_or_default());
+        Ok(Asked::Waiting { held_by: obstacle.held_by, ahead, look_again })
+    }
+
+    fn renew(&mut self, lease: LeaseId) -> Result<Renewed, T::Error> {
+        let rows = self.table.held(lease)?;
+        let now = self.table.now();
+        let Some(ttl) = rows.first().map(|(_, holder)| holder.ttl) else { return Ok(Renewed::Lost { since: None }) };
+        // All names of a lease end at the same time.
+        if let Some(since) = rows.iter().map(|(_, holder)| holder.expires).min().filter(|expires| *expires <= now) {
+            self.give_up(&rows)?;
+            return Ok(Renewed::Lost { since: Some(since) });
+        }
+        for (resource, holder) in rows {
+            self.put_holder(&resource, holder)?;
+        }
+        Ok(Renewed::Renewed { ttl })
+    }
+
+    fn end(&mut self, lease: LeaseId, bar: bool) -> Result<Ended, T::Error> {
+        let rows = self.table.held(lease)?;
+        if let Some(expires) = rows.iter().map(|(_, holder)| holder.expires).min() {
+            self.give_up(&rows)?;
+            let lost = expires <= self.table.now();
+            return Ok(if lost { Ended::AlreadyLost { since: Some(expires) } } else { Ended::Released });
+        }
+        let waited = self.table.waited(lease)?;
+        if bar {
+            self.wrote = true;
+            let until = self.table.now() + ENDED_KEPT;
+            self.table.put_ended(lease, until)?;
+        }
+        if waited.is_empty() {
+            return Ok(Ended::AlreadyLost { since: None });
+        }
+        self.leave(&waited)?;
+        Ok(Ended::Left)
+    }
+
+    fn force(&mut self, resource: &Arc<str>) -> Result<Forced, T::Error> {
+        self.clear(resource)?;
+        let holders = self.table.holders(resource)?;
+        for holder in &holders {
+            let rows = self.table.held(holder.lease)?;
+            self.give_up(&rows)?;
+        }
+        Ok(Forced { holders })
+    }
+
+    fn break_circle(&mut self, lease: LeaseId, cycle: &Arc<[String]>) -> Result<bool, T::Error> {
+        let waited = self.table.waited(lease)?;
+        for (resource, waiter) in &waited {
+            self.wrote = true;
+            self.table.put_waiter(resource, &Waiter { cycle: Some(cycle.clone()), ..waiter.clone() })?;
+        }
+        if !waited.is_empty() {
+            self.wake_one(lease);
+        }
+        Ok(!waited.is_empty())
+    }
+
+    /// A lease's rows if it has not expired; if it has, they are taken away.
+    fn live(&mut self, lease: LeaseId) -> Result<Vec<(Arc<str>, Holder)>, T::Error> {
+        let rows = self.table.held(lease)?;
+        let now = self.table.now();
+        if rows.iter().any(|(_, holder)| holder.expires <= now) {
+            self.give_up(&rows)?;
+            return Ok(Vec::new());
+        }
+        Ok(rows)
+    }
+
+    /// Takes away what has expired or lapsed on a name.
+    fn clear(&mut self, resource: &Arc<str>) -> Result<(), T::Error> {
+        let now = self.table.now();
+        let mut made_room = false;
+        for holder in self.table.holders(resource)?.iter().filter(|holder| holder.expires <= now) {
+            self.wrote = true;
+            made_room = true;
+            self.table.remove_holder(resource, holder.lease)?;
+        }
+        if self.table.remove_lapsed(resource)? {
+            self.wrote = true;
+            made_room = true;
+        }
+        if made_room { self.wake(resource) } else { Ok(()) }
+    }
+
+    fn put_holder(&mut self, resource: &Arc<str>, holder: Holder) -> Result<(), T::Error> {
+        self.wrote = true;
+        // Counted in whole milliseconds, and never shorter than asked: this one has already begun.
+        let expires = self.table.now() + holder.ttl + Duration::from_millis(1);
+        self.table.put_holder(resource, &Holder { expires, ..holder })
+    }
+
+    fn give_up(&mut self, rows: &[(Arc<str>, Holder)]) -> Result<(), T::Error> {
+        for (resource, holder) in rows {
+            self.wrote = true;
+            self.table.remove_holder(resource, holder.lease)?;
+        }
+        for (resource, _) in rows {
+            self.wake(resource)?;
+        }
+        Ok(())
+    }
+
+    fn leave_quietly(&mut self, waited: &[(Arc<str>, Waiter)]) -> Result<(), T::Error> {
+        for (resource, waiter) in waited {
+            self.wrote = true;
+            self.table.remove_waiter(resource, waiter.lease)?;
+        }
+        Ok(())
+    }
+
+    /// Whoever leaves the queue may have stood before one for whom there is room.
+    fn leave(&mut self, waited: &[(Arc<str>, Waiter)]) -> Result<(), T::Error> {
+        self.leave_quietly(waited)?;
+        for (resource, _) in waited {
+            self.wake(resource)?;
+        }
+        Ok(())
+    }
+
+    /// Wakes the first waiter of a name if there is room for it.
+    fn wake(&mut self, resource: &Arc<str>) -> Result<(), T::Error> {
+        let Some(first) = self.table.first_waiter(resource)? else { return Ok(()) };
+        let now = self.table.now();
+        let mut holders = self.table.holders(resource)?;
+        holders.retain(|holder| holder.expires > now);
+        if has_room(&Claim { resource: resource.clone(), mode: first.mode }, &holders) {
+            self.wake_one(first.lease);
+        }
+        Ok(())
+    }
+
+    fn wake_one(&mut self, lease: LeaseId) {
+        if !self.woken.contains(&lease) {
+            self.woken.push(lease);
+        }
+    }
+}
+
+/// Whether one more may hold a name beside its holders.
+fn has_room(claim: &Claim, holders: &[Holder]) -> bool {
+    let strictest = holders.iter().map(|holder| holder.mode.capacity()).fold(claim.mode.capacity(), u32::min);
+    holders.len() < strictest as usize
+}
+
+fn same_claims<'a>(ask: &Ask, rows: impl ExactSizeIterator<Item = (&'a Arc<str>, super::Mode)>) -> bool {
+    rows.len() == ask.claims().len()
+        && rows.into_iter().all(|(name, mode)| {
+            ask.claims().iter().any(|claim| claim.resource == *name && claim.mode.capacity() == mode.capacity())
+        })
+}
+
+fn held_by(resource: &Arc<str>, holder: &Holder) -> HeldBy {
+    HeldBy {
+        resource: resource.clone(),
+        owner: holder.owner.clone(),
+        host: holder.host.clone(),
+        since: holder.since,
+        holds: true,
+    }
+}
+
+fn kept_for(resource: &Arc<str>, waiter: &Waiter) -> HeldBy {
+    HeldBy {
+        resource: resource.clone(),
+        owner: waiter.owner.clone(),
+        host: waiter.host.clone(),
+        since: waiter.since,
+        holds: false,
+    }
+}

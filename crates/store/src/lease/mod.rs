@@ -1,0 +1,27 @@
+//! Leases: names held until a deadline, by at most as many as each of them allows.
+//!
+//! [`law`] says who gets a name and who waits, whatever the rows lie in: it works on a [`Table`] within one transaction.
+//! The stores keep the rows in their tables; [`Memory`] keeps them in memory.
+
+mod ask;
+mod cycle;
+pub mod law;
+mod memory;
+mod name;
+mod request;
+mod row;
+mod table;
+
+pub use ask::{Ask, BadAsk, Claim, Mode};
+pub use cycle::{Edge, cycles};
+pub use memory::{Change, Memory};
+pub use name::LeaseId;
+pub use request::{Answered, Asked, Ended, Forced, HeldBy, LeaseAnswer, LeaseRequest, Renewed};
+pub use row::{Holder, LeasePage, LeaseQuery, ResourceView, Waiter};
+pub use table::Table;
+
+/// The floor of fences at a time: its second, times 2^20. Whatever was given before is below, unless a name was given a
+/// million times a second.
+pub fn floor(now: crate::Timestamp) -> i64 {
+    now.timestamp().clamp(0, crate::limits::FENCE_MAX >> 20) << 20
+}

@@ -1,0 +1,67 @@
+//! The latest fence of each lock that was seen, and the floor under all of them.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::limits::{FENCE_MAX, FENCE_TOUCHED_WITHIN};
+use crate::{Fence, Timestamp, Verdict};
+
+const LAST: &str = "SELECT last FROM fences WHERE resource = ?1";
+const STATE: &str = "SELECT last, touched_ms FROM fences WHERE resource = ?1";
+const INSERT: &str = "INSERT INTO fences (resource, last, touched_ms) VALUES (?1, ?2, ?3)";
+// The index is written for each of its columns that an update names, changed or not.
+const RAISE: &str = "UPDATE fences SET last = ?2 WHERE resource = ?1";
+const TOUCH: &str = "UPDATE fences SET last = ?2, touched_ms = ?3 WHERE resource = ?1";
+const PURGE: &str = "DELETE FROM fences WHERE resource IN
+    (SELECT resource FROM fences WHERE touched_ms < ?1 ORDER BY touched_ms LIMIT ?2)";
+const FLOOR: &str = "SELECT value FROM counters WHERE name = 'fence_floor'";
+const PUT_FLOOR: &str = "INSERT INTO counters (name, value) VALUES ('fence_floor', ?1)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+/// The first of `fences` after which a later one has been seen, as the verdict on its set.
+pub(super) fn late(connection: &Connection, fences: &[Fence]) -> rusqlite::Result<Option<Verdict>> {
+    if fences.is_empty() {
+        return Ok(None);
+    }
+    let mut select = connection.prepare_cached(LAST)?;
+    for Fence { resource, fence } in fences {
+        let last: Option<i64> = select.query_row([&**resource], |row| row.get(0)).optional()?;
+        if let Some(last) = last.filter(|last| last > fence) {
+            return Ok(Some(Verdict::Fenced { resource: resource.clone(), fence: *fence, last }));
+        }
+    }
+    Ok(None)
+}
+
+/// Keeps a fence that is not late. What is there already is left as it is.
+pub(super) fn raise(connection: &Connection, resource: &str, fence: i64, now_ms: i64) -> rusqlite::Result<()> {
+    let mut select = connection.prepare_cached(STATE)?;
+    let state = select.query_row([resource], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).optional()?;
+    let Some((last, touched_ms)) = state else {
+        connection.prepare_cached(INSERT)?.execute(params![resource, fence, now_ms])?;
+        return Ok(());
+    };
+    let within_ms = i64::try_from(FENCE_TOUCHED_WITHIN.as_millis()).unwrap_or(i64::MAX);
+    if now_ms.saturating_sub(touched_ms) >= within_ms {
+        connection.prepare_cached(TOUCH)?.execute(params![resource, fence.max(last), now_ms])?;
+    } else if fence > last {
+        connection.prepare_cached(RAISE)?.execute(params![resource, fence])?;
+    }
+    Ok(())
+}
+
+/// Forgets at most `limit` fences that were last used before that time; says how many.
+pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    connection.prepare_cached(PURGE)?.execute(params![before.timestamp_millis(), limit])
+}
+
+/// Raises the floor; says what it was and what it is.
+pub(super) fn raise_floor(connection: &Connection, at_least: i64) -> rusqlite::Result<(i64, i64)> {
+    let before: Option<i64> = connection.prepare_cached(FLOOR)?.query_row([], |row| row.get(0)).optional()?;
+    let before = before.unwrap_or(0);
+    let floor = at_least.clamp(before, FENCE_MAX.max(before));
+    if floor > before {
+        connection.prepare_cached(PUT_FLOOR)?.execute([floor])?;
+    }
+    Ok((before, floor))
+}
