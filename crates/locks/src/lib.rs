@@ -4,6 +4,7 @@ mod clock;
 mod deadlocks;
 mod durable;
 mod in_process;
+mod lease;
 mod leases;
 mod recent;
 mod served;
@@ -14,6 +15,7 @@ pub use clock::{Clock, ManualClock, Moment, SystemClock};
 pub use deadlocks::DEADLOCK_SCAN_DEFAULT;
 pub use durable::{Durable, Stored};
 pub use in_process::{InMemory, InProcess};
+pub use lease::{Acquire, Lease, Locks, Loss, LossCause, Released, TTL_DEFAULT};
 pub use leases::Leases;
 pub use lockkeeper_store::lease::{
     Ask, BadAsk, Claim, HeldBy, Holder, LeaseId, LeasePage, LeaseQuery, Mode, ResourceView, Waiter,

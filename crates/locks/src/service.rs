@@ -119,7 +119,7 @@ pub fn usable(ttl: Duration) -> Duration {
 }
 
 /// What became of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Release {
     /// The lease was held until now.
     Released,
@@ -131,7 +131,7 @@ pub enum Release {
 }
 
 /// A lease that was not got; nothing is held, except after `Unavailable` and `Unknown`, where nobody knows.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum AcquireError {
     /// Somebody else has it, and this ask does not wait.
     #[error("{} is {}", .0.resource, describe(.0))]

@@ -212,6 +212,12 @@ impl<T: Table> Turn<'_, T> {
     }
 
     fn end(&mut self, lease: LeaseId, bar: bool) -> Result<Ended, T::Error> {
+        if bar {
+            // Also if the lease is there: the ask that got it may not have been the last of its name.
+            self.wrote = true;
+            let until = self.table.now() + ENDED_KEPT;
+            self.table.put_ended(lease, until)?;
+        }
         let rows = self.table.held(lease)?;
         if let Some(expires) = rows.iter().map(|(_, holder)| holder.expires).min() {
             self.give_up(&rows)?;
@@ -219,11 +225,6 @@ impl<T: Table> Turn<'_, T> {
             return Ok(if lost { Ended::AlreadyLost { since: Some(expires) } } else { Ended::Released });
         }
         let waited = self.table.waited(lease)?;
-        if bar {
-            self.wrote = true;
-            let until = self.table.now() + ENDED_KEPT;
-            self.table.put_ended(lease, until)?;
-        }
         if waited.is_empty() {
             return Ok(Ended::AlreadyLost { since: None });
         }

@@ -26,7 +26,7 @@ pub enum LeaseRequest {
     End {
         /// Which.
         lease: LeaseId,
-        /// If there is no such lease, see to it that a late [`LeaseRequest::Ask`] cannot get it any more.
+        /// See to it that a late [`LeaseRequest::Ask`] of the same name gets nothing any more.
         bar: bool,
     },
     /// Take a name from all who hold it. Their leases are gone, with all other names that they hold.
@@ -107,7 +107,7 @@ pub enum Asked {
 }
 
 /// One who is in the way: who holds a name, or is to have it next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeldBy {
     /// The name.
     pub resource: Arc<str>,

@@ -1,0 +1,3 @@
+pub(crate) mod in_process;
+pub(crate) mod postgres;
+pub(crate) mod sqlite;
