@@ -11,11 +11,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper_engine::{Answer, DefinitionText, Engine, HistoryItem, Options};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
+use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
     AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
     Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -286,6 +287,22 @@ impl Store for FaultyStore {
 
     async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
         self.inner.purge_fences(before, limit).await
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
+        self.inner.lease(request).await
+    }
+
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError> {
+        self.inner.leases(query).await
+    }
+
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError> {
+        self.inner.lease_edges().await
+    }
+
+    fn woken(&self) -> broadcast::Receiver<LeaseId> {
+        self.inner.woken()
     }
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
