@@ -85,6 +85,10 @@ pub const LEASE_WAIT_MAX: Duration = DEADLINE_MAX;
 /// How long after the lock service did not answer it is not asked again: its failures take seconds to notice.
 pub const LOCKS_GONE: Duration = Duration::from_secs(1);
 
+/// How often the lock service is asked whether it lives while leases are waited for, and how long its answer may take:
+/// within the usual `lock_timeout` it is known to be gone.
+pub const LOCKS_PING: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+
 /// How long it may take to find out who is in the way of those whose wait is over.
 pub const TIMEOUT_TOLD_WITHIN: Duration = Duration::from_millis(250);
 

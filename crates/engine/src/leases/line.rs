@@ -3,9 +3,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use lockkeeper_locks::{Acquire, AcquireError, Locks, describe};
+use lockkeeper_locks::{AcquireError, HeldBy, Holder, LeasePage, LeaseQuery, describe};
 use lockkeeper_model::Refusal;
-use lockkeeper_model::limits::LOCK_TTL_MIN;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -95,8 +94,7 @@ impl LineTask<'_> {
         let next = waiting.iter().map(waits_until).min();
         drop(lines);
         if !expired.is_empty() {
-            let (locks, resource) = (self.leases.locks.clone(), self.resource.clone());
-            self.inner.tasks.spawn(async move { tell_timeout(&locks, &resource, expired).await });
+            self.inner.tasks.spawn(tell_timeout(self.inner.clone(), self.resource.clone(), expired));
         }
         next
     }
@@ -193,18 +191,12 @@ impl LineTask<'_> {
         self.each(|pending| without_locks(pending, &why, &inner.contention, now));
     }
 
-    /// Answers each that waits, or sends it back to its instance.
     fn each(&self, refusal: impl Fn(&mut Pending) -> Option<Refusal>) {
         let waiting = match self.leases.lines().get_mut(self.resource) {
             Some(line) => std::mem::take(&mut line.waiting),
             None => return,
         };
-        for mut pending in waiting.into_iter().rev() {
-            match refusal(&mut pending) {
-                Some(refusal) => pending.answer(refusal.into()),
-                None => self.inner.run(self.inner.combiner.push_front(pending)),
-            }
-        }
+        each(self.inner, waiting.into(), refusal);
     }
 }
 
@@ -214,20 +206,65 @@ fn waits_until(pending: &Pending) -> Instant {
     (begun + pending.concurrency.lock_timeout).min(pending.deadline)
 }
 
-/// Tells who is in the way, if that can be found out at once: whoever asks without waiting is told.
-async fn tell_timeout(locks: &Locks, resource: &str, expired: Vec<Pending>) {
-    let asked = timeout(TIMEOUT_TOLD_WITHIN, locks.acquire(resource, Acquire::new().ttl(LOCK_TTL_MIN))).await;
-    let holder = match asked {
-        Ok(Err(AcquireError::Held(held_by))) => describe(&held_by),
-        Ok(Ok(lease)) => {
-            lease.release().await;
-            "free again by now".to_owned()
+/// Tells who is in the way, if that can be found out at once.
+async fn tell_timeout(inner: Arc<Inner>, resource: Arc<str>, expired: Vec<Pending>) {
+    let Some(leases) = inner.leases.as_ref() else { return };
+    let query = LeaseQuery { after: Some(just_before(&resource)), limit: LISTED };
+    let holder = match timeout(TIMEOUT_TOLD_WITHIN, leases.locks.service().list(&query)).await {
+        Ok(Ok(page)) => holder_of(page, &resource).map_or_else(|| "free again by now".to_owned(), |by| describe(&by)),
+        Ok(Err(error)) => {
+            let (why, now) = (error.to_string(), inner.moment());
+            leases.note_gone(&why);
+            return each(&inner, expired, |pending| without_locks(pending, &why, &inner.contention, now));
         }
-        _ => "held by somebody else".to_owned(),
+        Err(_elapsed) => "held by somebody else".to_owned(),
     };
     for pending in expired {
         let waited = pending.waiting_for_lease.map_or_else(Default::default, |begun| begun.elapsed());
-        let (resource, holder) = (resource.to_owned(), holder.clone());
+        let (resource, holder) = (resource.to_string(), holder.clone());
         pending.answer(Refusal::LeaseTimeout { resource, waited_ms: waited_ms(waited), holder }.into());
+    }
+}
+
+/// Names that are listed to find one: hardly any lies between it and the cursor.
+const LISTED: usize = 10;
+
+/// A cursor before `name` and after nearly all that sort before it.
+fn just_before(name: &str) -> String {
+    let mut chars = name.chars();
+    let Some(last) = chars.next_back() else { return String::new() };
+    // Before U+E000 comes U+D7FF: what lies between are no characters.
+    let before = char::from_u32(u32::from(last).saturating_sub(1)).unwrap_or('\u{D7FF}');
+    format!("{}{before}{}", chars.as_str(), char::MAX)
+}
+
+/// Who holds a lock that was listed.
+fn holder_of(page: LeasePage, name: &str) -> Option<HeldBy> {
+    let view = page.resources.into_iter().find(|view| *view.resource == *name)?;
+    let Holder { owner, host, since, .. } = view.holders.into_iter().next()?;
+    Some(HeldBy { resource: view.resource, owner, host, since, holds: true })
+}
+
+/// Answers each, or sends it back to its instance, before those who come anew.
+fn each(inner: &Arc<Inner>, waiting: Vec<Pending>, refusal: impl Fn(&mut Pending) -> Option<Refusal>) {
+    for mut pending in waiting.into_iter().rev() {
+        match refusal(&mut pending) {
+            Some(refusal) => pending.answer(refusal.into()),
+            None => inner.run(inner.combiner.push_front(pending)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_lies_before_its_name_and_after_its_neighbours() {
+        for name in ["lock/x", "a", " ", "é", "\u{E000}", "\u{10FFFF}", "lock/x!"] {
+            let cursor = just_before(name);
+            assert!(cursor.as_str() < name, "{name:?}: {cursor:?}");
+        }
+        assert!(just_before("lock/x").as_str() > "lock/w" && just_before("lock/x").as_str() > "lock/w/1");
     }
 }

@@ -13,18 +13,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockkeeper_locks::{Acquire, AcquireError, Lease, Locks};
+use lockkeeper_locks::{Acquire, AcquireError, Lease, Locks, Unavailable};
 use lockkeeper_model::definition::OnLockLoss;
 use lockkeeper_model::{InstanceKey, Refusal};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use self::held::Share;
 use self::held::{Held, Pace};
 pub(crate) use self::several::{Leased, NotLeased};
-use crate::contention::Contention;
+use crate::contention::{Contention, Now};
 use crate::engine::Inner;
-use crate::limits::{LEASE_WAIT_MAX, LOCKS_GONE};
+use crate::limits::{LEASE_WAIT_MAX, LOCKS_GONE, LOCKS_PING};
 use crate::pending::Pending;
 
 /// The lines of a node, by their locks' names.
@@ -33,6 +33,8 @@ pub(crate) struct Leases {
     // Std mutexes: held for some arithmetic, never across an await.
     lines: Mutex<HashMap<Arc<str>, Line>>,
     gone: Mutex<Option<Gone>>,
+    /// When the lock service last answered a question. Held while it is asked.
+    answered: tokio::sync::Mutex<Option<Instant>>,
     pace: Pace,
 }
 
@@ -54,7 +56,13 @@ struct Gone {
 
 impl Leases {
     pub(crate) fn new(locks: Locks) -> Self {
-        Self { locks, lines: Mutex::default(), gone: Mutex::default(), pace: Pace::default() }
+        Self {
+            locks,
+            lines: Mutex::default(),
+            gone: Mutex::default(),
+            answered: tokio::sync::Mutex::default(),
+            pace: Pace::default(),
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
@@ -96,10 +104,37 @@ impl Leases {
         inner.tasks.spawn(line::serve(inner.clone(), resource, came));
     }
 
+    /// Waits for a lease for as long as the lock service lives: who only waits cannot tell its silence from a lock that is
+    /// held.
+    async fn unless_gone<T>(&self, asking: impl Future<Output = Result<T, AcquireError>>) -> Result<T, AcquireError> {
+        tokio::select! {
+            biased;
+            granted = asking => granted,
+            detail = self.silence() => Err(AcquireError::Unavailable(detail)),
+        }
+    }
+
+    /// Returns when the lock service does not answer, looking now and then. All that wait look together.
+    async fn silence(&self) -> String {
+        loop {
+            sleep(LOCKS_PING.0).await;
+            let mut answered = self.answered.lock().await;
+            if answered.is_some_and(|at| at.elapsed() < LOCKS_PING.0) {
+                continue;
+            }
+            match timeout(LOCKS_PING.1, self.locks.service().ping()).await {
+                Ok(Ok(())) => *answered = Some(Instant::now()),
+                Ok(Err(Unavailable(detail))) => return detail,
+                Err(_elapsed) => return format!("no answer within {:?}", LOCKS_PING.1),
+            }
+        }
+    }
+
     /// Asks for a lease; how long that took, and whether somebody else seems to have been in the way.
     async fn acquire(&self, resource: &str, ttl: Duration) -> Result<Granted, AcquireError> {
         let begun = Instant::now();
-        let lease = self.locks.acquire(resource, Acquire::new().ttl(ttl).wait(LEASE_WAIT_MAX)).await?;
+        let lease =
+            self.unless_gone(self.locks.acquire(resource, Acquire::new().ttl(ttl).wait(LEASE_WAIT_MAX))).await?;
         let waited = begun.elapsed();
         Ok(Granted { lease, waited, contended: self.pace.is_slow(waited) })
     }
@@ -117,7 +152,7 @@ pub(crate) fn without_locks(
     pending: &mut Pending,
     why: &str,
     contention: &Contention<InstanceKey>,
-    now: crate::contention::Now,
+    now: Now,
 ) -> Option<Refusal> {
     pending.lease = None;
     pending.waiting_for_lease = None;

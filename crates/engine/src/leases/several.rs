@@ -61,7 +61,7 @@ impl Leases {
         let begun = Instant::now();
         let wait = wait_until.saturating_duration_since(begun);
         let names = resources.iter().map(String::as_str);
-        match self.locks.acquire_all(names, Acquire::new().ttl(ttl).wait(wait)).await {
+        match self.unless_gone(self.locks.acquire_all(names, Acquire::new().ttl(ttl).wait(wait))).await {
             Ok(lease) => Ok(Leased { lease: Some(lease) }),
             Err(AcquireError::Held(held_by) | AcquireError::LockTimeout { held_by, .. }) => {
                 let resource = held_by.resource.to_string();
