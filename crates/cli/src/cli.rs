@@ -12,6 +12,7 @@ use crate::commands::explain::ExplainArgs;
 use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::lock::LockArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::start::StartArgs;
@@ -92,6 +93,7 @@ pub(crate) enum Command {
     Terminate(CloseArgs),
     /// Ends a run on request; its status becomes `canceled`.
     Cancel(CloseArgs),
+    Lock(LockArgs),
     Token(TokenArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),

@@ -10,6 +10,7 @@ mod excerpt;
 mod failure;
 mod input;
 mod json;
+mod lock_run;
 mod output;
 mod problem;
 mod report;
@@ -67,6 +68,7 @@ async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             commands::close::run(commands::close::Ending::Terminate, &args, &context()?).await?
         }
         Command::Cancel(args) => commands::close::run(commands::close::Ending::Cancel, &args, &context()?).await?,
+        Command::Lock(args) => return commands::lock::run(args, context).await,
         Command::Token(args) => commands::token::run(&args, &connection, output).await?,
     }
     Ok(ExitCode::SUCCESS)
