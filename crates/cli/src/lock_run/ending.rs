@@ -19,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const KILLS: u32 = 20;
 const KILL_WAIT: Duration = Duration::from_millis(100);
 
+/// How long SIGKILL is tried at the longest.
+pub(super) const KILLING_MAX: Duration = KILL_WAIT.saturating_mul(KILLS);
+
 /// A group, and all descendants of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Family {

@@ -16,7 +16,7 @@ use rustix::process::{
 use thiserror::Error;
 
 use super::channel::{Channel, Order, Report};
-use super::ending::Family;
+use super::ending::{Family, KILLING_MAX};
 use super::handover;
 use super::terminal::Terminal;
 use super::watchdog::GRACE;
@@ -31,6 +31,9 @@ const NOTICE_SHARE: u32 = 5;
 /// the group have really ended, on a busy machine.
 const MARGIN_MAX: Duration = Duration::from_millis(500);
 const MARGIN_SHARE: u32 = 10;
+
+/// How much longer than its work takes the watchdog is waited for once it was told to end the command.
+const ORDER_SLACK: Duration = Duration::from_secs(1);
 
 /// By when a command has to be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +65,8 @@ pub(crate) struct Guarded {
     channel: Option<Channel<Order, Report>>,
     family: Family,
     deadline: Deadline,
-    /// The end has been ordered: deadlines move no more.
-    is_ending: bool,
+    /// The end has been ordered, and the watchdog is trusted with it until then.
+    ordered: Option<Moment>,
     signals: Signals,
     terminal: Option<Terminal>,
 }
@@ -117,16 +120,6 @@ impl Deadline {
             terminate_at: earlier(margin + notice),
             kill_at: earlier(margin),
             kill_alone_at: earlier(margin / 2),
-        }
-    }
-
-    /// Not later than SIGKILL at `kill_at`.
-    fn capped(self, kill_at: Moment) -> Self {
-        let kill_alone_at = kill_at + self.kill_alone_at.since(self.kill_at);
-        Self {
-            terminate_at: self.terminate_at.min(kill_at),
-            kill_at: self.kill_at.min(kill_at),
-            kill_alone_at: self.kill_alone_at.min(kill_alone_at),
         }
     }
 
@@ -187,31 +180,30 @@ impl Guarded {
             let _ended = kill_process_group(group, Signal::CONT);
         }
         let family = Family { group, ancestor: getpid() };
-        Ok(Self { watchdog, channel: Some(channel), family, deadline, is_ending: false, signals, terminal })
+        Ok(Self { watchdog, channel: Some(channel), family, deadline, ordered: None, signals, terminal })
     }
 
     /// The command has more time.
     pub(crate) fn extend(&mut self, deadline: Deadline) {
-        if self.is_ending {
-            return;
-        }
         // A watchdog that hears nothing ends the command at the deadline that it knows.
-        if self.say(&deadline.order()) {
+        if self.ordered.is_some() || self.say(&deadline.order()) {
             self.deadline = deadline;
         }
     }
 
     /// Begins to end the command: SIGTERM now, SIGKILL after `grace` or at its deadline. [`Self::wait`] for it.
     pub(crate) fn end(&mut self, grace: Duration) {
-        self.is_ending = true;
-        self.deadline = self.deadline.capped(SystemClock.now() + grace);
-        let _heard = self.say(&Order::End { kill_at: self.deadline.kill_at.into() });
+        let kill_at = (SystemClock.now() + grace).min(self.deadline.kill_at);
+        self.ordered = Some(kill_at + KILLING_MAX + ORDER_SLACK);
+        // A watchdog that is gone is seen by whoever waits.
+        let _heard = self.say(&Order::End { kill_at: kill_at.into() });
     }
 
     /// Waits until the command has ended, and all that it had started. May be dropped and called again until it has
     /// returned.
     pub(crate) async fn wait(&mut self) -> End {
         loop {
+            let alone_at = self.ordered.unwrap_or(self.deadline.kill_alone_at).min(self.deadline.kill_alone_at);
             let Some(channel) = &mut self.channel else { return self.end_alone(GRACE).await };
             tokio::select! {
                 report = channel.hear() => match report {
@@ -227,7 +219,7 @@ impl Guarded {
                 signal = self.signals.next() => {
                     let _ended = kill_process_group(self.family.group, signal);
                 }
-                () = SystemClock.sleep_until(self.deadline.kill_alone_at) => {
+                () = SystemClock.sleep_until(alone_at) => {
                     return self.end_alone(Duration::ZERO).await;
                 }
             }

@@ -110,7 +110,6 @@ impl Watch {
             while self.channel.hear().await.is_some() {}
         }
         reap(None);
-        waitid(WaitId::Pid(self.group), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
         Ok(())
     }
 

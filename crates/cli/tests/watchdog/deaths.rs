@@ -23,11 +23,11 @@ fn stopped_its_command_is_ended_before_the_deadline() {
     let mut holder = pipeline();
     holder.await_renewal();
     holder.signal("STOP");
-    let but = [holder.pid()];
-    // The last deadline that it has sent may not have been read yet.
-    holder.mark.await_gone(&but[..]);
+    // The watchdog waits until somebody has heard its report.
+    holder.mark.await_gone(&[holder.pid(), holder.mark.watchdog()]);
     let gone_at = SystemClock.now();
     holder.signal("CONT");
+    // The last deadline that it has sent may not have been read yet.
     holder.read_rest();
     assert!(gone_at < holder.valid_until, "gone too late");
     assert_eq!(holder.wait(), Some(LOST), "it hears of it");

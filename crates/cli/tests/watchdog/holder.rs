@@ -13,6 +13,8 @@ use crate::lock_run::{Deadline, Guarded, Launch, Moment, Signals, SpawnError, Sy
 use crate::marked::{MARK, Mark};
 
 const COMMAND: &str = "GUARDED_COMMAND";
+/// Between the words of the command.
+const SEPARATOR: &str = "\u{1f}";
 const TTL: &str = "GUARDED_TTL_MS";
 const RENEWS: &str = "GUARDED_RENEWS";
 const AT_MOST: &str = "GUARDED_AT_MOST_MS";
@@ -47,7 +49,7 @@ impl Holding {
     pub(crate) fn command(words: &[&str]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let mark = Mark::new();
-        command.args(["holder::child", "--exact", "--nocapture"]).env(COMMAND, words.join("\n"));
+        command.args(["holder::child", "--exact", "--nocapture"]).env(COMMAND, words.join(SEPARATOR));
         command.env(TTL, "2000").env(RENEWS, "yes").env(MARK, &mark.0);
         Self { command, mark }
     }
@@ -170,7 +172,7 @@ fn milliseconds(name: &str) -> Option<Duration> {
 #[tokio::test]
 async fn child() {
     let Some(command) = variable(COMMAND) else { return };
-    let command: Vec<OsString> = command.split('\n').map(OsString::from).collect();
+    let command: Vec<OsString> = command.split(SEPARATOR).map(OsString::from).collect();
     let ttl = milliseconds(TTL).unwrap();
     std::process::exit(hold(&command, ttl, variable(RENEWS).as_deref() == Some("yes"), milliseconds(AT_MOST)).await);
 }
