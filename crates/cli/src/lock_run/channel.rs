@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 
-use super::Moment;
+use lockkeeper_locks::Moment;
 
 /// Far more than a message has, in bytes.
 const LINE_BYTES_MAX: usize = 1024;

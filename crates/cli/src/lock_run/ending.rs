@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 
 use super::processes::{self, Process};
-use super::{Moment, SystemClock};
+use lockkeeper_locks::{Clock, Moment, SystemClock};
 
 /// Between two looks at the clock: timers stand still while the machine is suspended.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);

@@ -15,12 +15,13 @@ use rustix::process::{
 };
 use thiserror::Error;
 
+use super::Signals;
 use super::channel::{Channel, Order, Report};
 use super::ending::{Family, KILLING_MAX};
 use super::handover;
 use super::terminal::Terminal;
 use super::watchdog::GRACE;
-use super::{Moment, Signals, SystemClock};
+use lockkeeper_locks::{Clock, Moment, SystemClock};
 
 /// How long a command has between SIGTERM and SIGKILL where its lease ends, at most, and as a share of the time to live:
 /// what is taken from it is lost for renewing.
@@ -116,11 +117,7 @@ impl Deadline {
         let earlier = |by: Duration| Moment::since_start(valid_until.elapsed().saturating_sub(by));
         let margin = MARGIN_MAX.min(ttl / MARGIN_SHARE);
         let notice = NOTICE_MAX.min(ttl / NOTICE_SHARE);
-        Self {
-            terminate_at: earlier(margin + notice),
-            kill_at: earlier(margin),
-            kill_alone_at: earlier(margin / 2),
-        }
+        Self { terminate_at: earlier(margin + notice), kill_at: earlier(margin), kill_alone_at: earlier(margin / 2) }
     }
 
     fn order(self) -> Order {

@@ -14,7 +14,6 @@
 //! same time; the fence is for those.
 
 mod channel;
-mod clock;
 mod ending;
 mod guarded;
 mod handover;
@@ -23,7 +22,6 @@ mod signals;
 mod terminal;
 mod watchdog;
 
-pub(crate) use clock::{Moment, SystemClock};
 pub(crate) use guarded::{Deadline, End, Guarded, Launch, SpawnError, Status};
 pub(crate) use signals::Signals;
 pub(crate) use watchdog::{WatchdogArgs, run as run_watchdog};

@@ -9,16 +9,8 @@ use tokio::signal::unix::{self, SignalKind};
 
 /// What is passed on: all that asks something of a command. SIGCONT is not among them: it is sent to the group by who
 /// continues it.
-const PASSED_ON: [Signal; 8] = [
-    Signal::INT,
-    Signal::TERM,
-    Signal::HUP,
-    Signal::QUIT,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::WINCH,
-    Signal::TSTP,
-];
+const PASSED_ON: [Signal; 8] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::TSTP];
 
 /// Signals that no longer do to this process what they do by default.
 #[derive(Debug)]

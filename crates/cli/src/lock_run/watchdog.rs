@@ -13,10 +13,11 @@ use clap::Args;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, getpid, set_child_subreaper, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::Signals;
 use super::channel::{Channel, Order, Report};
 use super::ending::Family;
 use super::handover;
-use super::{Moment, Signals, SystemClock};
+use lockkeeper_locks::{Clock, Moment, SystemClock};
 
 /// How long what a command has left behind may take to end, and the command itself once nobody waits for it: enough to
 /// write a file and say why.

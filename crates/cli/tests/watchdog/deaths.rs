@@ -1,7 +1,7 @@
 //! `lock run` or its watchdog is killed or stopped.
 
 use crate::holder::{Holder, Holding, LOST, signal};
-use crate::lock_run::SystemClock;
+use lockkeeper_locks::{Clock, SystemClock};
 
 /// A pipeline with a child that ignores SIGTERM, and one that has left the group.
 fn pipeline() -> Holder {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::holder::{Holding, LOST};
-use crate::lock_run::SystemClock;
+use lockkeeper_locks::{Clock, SystemClock};
 
 #[test]
 fn the_commands_own_code_is_ours() {

@@ -4,12 +4,14 @@
 //! guarded, and exits as `lock run` does. Each time that it moves the deadline it says so on standard error.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Lines, Read};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-use crate::lock_run::{Deadline, Guarded, Launch, Moment, Signals, SpawnError, SystemClock};
+use lockkeeper_locks::{Clock, Moment, SystemClock};
+
+use crate::lock_run::{Deadline, Guarded, Launch, Signals, SpawnError};
 use crate::marked::{MARK, Mark};
 
 const COMMAND: &str = "GUARDED_COMMAND";
@@ -73,6 +75,33 @@ impl Holding {
         command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         self.command = command;
         self
+    }
+
+    /// In a terminal of its own, where `shell` starts it as `$HOLD`. Each of `keys` is typed once the terminal shows the
+    /// text before it. What the terminal showed in all.
+    pub(crate) fn in_a_terminal(self, shell: &str, keys: &[(&str, &str)]) -> String {
+        let program = self.command.get_program().to_str().unwrap();
+        let words: Vec<&str> = self.command.get_args().map(|word| word.to_str().unwrap()).collect();
+        let mut command = Command::new("script");
+        command.args(["-qec", shell, "/dev/null"]).env("SHELL", "/bin/bash");
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("HOLD", format!("{program} {}", words.join(" ")));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut typed, mut shown) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut text = String::new();
+        for (awaited, keys) in keys {
+            while !text.contains(awaited) {
+                let mut bytes = [0; 1024];
+                let read = shown.read(&mut bytes).unwrap();
+                assert!(read > 0, "no {awaited:?}: {text}");
+                text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+            }
+            typed.write_all(keys.as_bytes()).unwrap();
+        }
+        shown.read_to_string(&mut text).unwrap();
+        child.wait().unwrap();
+        self.mark.assert_gone();
+        text
     }
 
     /// Returns once the script has said `ready` on standard error.
@@ -180,7 +209,9 @@ async fn child() {
 async fn hold(command: &[OsString], ttl: Duration, renews: bool, at_most: Option<Duration>) -> i32 {
     let deadline = || {
         let valid_until = SystemClock.now() + ttl;
-        eprintln!("{VALID_UNTIL}{}", valid_until.elapsed().as_nanos());
+        // At once: the command writes there, too.
+        let line = format!("{VALID_UNTIL}{}\n", valid_until.elapsed().as_nanos());
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
         Deadline::before(valid_until, ttl)
     };
     let binary = Path::new(env!("CARGO_BIN_EXE_lockkeeper"));

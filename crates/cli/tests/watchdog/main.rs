@@ -11,3 +11,4 @@ mod ends;
 mod holder;
 mod marked;
 mod streams;
+mod terminals;
