@@ -196,6 +196,11 @@ impl Guarded {
         let _heard = self.say(&Order::End { kill_at: kill_at.into() });
     }
 
+    /// The signals, to be listened to by others again.
+    pub(crate) fn into_signals(self) -> Signals {
+        self.signals
+    }
+
     /// Waits until the command has ended, and all that it had started. May be dropped and called again until it has
     /// returned.
     pub(crate) async fn wait(&mut self) -> End {

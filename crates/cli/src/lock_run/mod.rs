@@ -22,6 +22,6 @@ mod signals;
 mod terminal;
 mod watchdog;
 
-pub(crate) use guarded::{Deadline, End, Guarded, Launch, SpawnError, Status};
+pub(crate) use guarded::{Deadline, End, Guarded, Launch, SpawnError};
 pub(crate) use signals::Signals;
 pub(crate) use watchdog::{WatchdogArgs, run as run_watchdog};
