@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use lockkeeper_store::lease::Ask;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
 
 use super::handle::{Lease, Loss, Released, State};
 use super::keeper::{Answer, Call, Keeper, News, Plan, Step};
@@ -198,9 +197,4 @@ impl Counters {
             self.dropped();
         }
     }
-}
-
-/// Waits for an answer, at most `wait`; none: it did not come.
-pub(super) async fn answer<T>(arrival: oneshot::Receiver<T>, wait: std::time::Duration) -> Option<T> {
-    timeout(wait, arrival).await.ok()?.ok()
 }

@@ -7,7 +7,7 @@ use lockkeeper_store::lease::{Ask, LeaseId};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::actor::{self, Answered};
+use super::actor::Answered;
 use super::keeper::LossCause;
 use crate::{Clock, Moment};
 
@@ -179,10 +179,15 @@ impl Lease {
             // Its task has ended: it was lost in between.
             return Released::AlreadyLost;
         }
-        match actor::answer(arrival, RELEASE_WAIT).await {
-            Some(released) => released,
-            None if matches!(*self.state.borrow(), State::Lost(_)) => Released::AlreadyLost,
-            None => Released::Unconfirmed,
+        let give_up = self.clock.now() + RELEASE_WAIT;
+        tokio::select! {
+            biased;
+            answer = arrival => match answer {
+                Ok(released) => released,
+                // Its task has ended: it was lost in between.
+                Err(_) => Released::AlreadyLost,
+            },
+            () = self.clock.sleep_until(give_up) => Released::Unconfirmed,
         }
     }
 }

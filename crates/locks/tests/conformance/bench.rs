@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_locks::{
     AcquireError, Ask, Claim, Grant, HeldBy, LeaseId, LeaseQuery, LockService, Locks, Mode, Release, RenewError,
+    ServiceOptions,
 };
 
 /// Long enough not to lapse while a case is at work.
@@ -17,6 +18,11 @@ pub(crate) const SHORT: Duration = Duration::from_millis(400);
 
 /// No time at all.
 pub(crate) const NOW: Duration = Duration::ZERO;
+
+/// Deadlocks are looked for often.
+pub(crate) fn options() -> ServiceOptions {
+    ServiceOptions { deadlock_scan: Duration::from_millis(100), ..ServiceOptions::default() }
+}
 
 /// An empty service.
 pub(crate) struct Bench {

@@ -1,6 +1,6 @@
 //! Fencing tokens.
 
-use lockkeeper_locks::Mode;
+use lockkeeper_locks::{LeaseQuery, Mode};
 
 use crate::bench::{Bench, LONG, SHORT, ask, ask_all, ask_in, fence};
 
@@ -36,13 +36,17 @@ pub(crate) async fn whoever_shares_has_the_same(bench: &Bench) {
 
 pub(crate) async fn each_name_has_its_own(bench: &Bench) {
     let a = ask("ann", "a", LONG);
+    let mut last = 0;
     for _ in 0..3 {
-        bench.acquire(&a_new(&a)).await;
+        last = fence(&bench.acquire(&a_new(&a)).await);
         bench.service.force_release("a").await.expect("an answer");
     }
     let both = bench.acquire(&ask_all("ann", &["b", "a"], LONG)).await;
-    assert_eq!(both.fences.len(), 2, "in the order of the names");
-    assert!(both.fences[0] > both.fences[1], "a was held more often: {:?}", both.fences);
+    assert_eq!(both.fences.len(), 2);
+    assert!(both.fences[0] > Some(last), "a was held before: {:?} after {last}", both.fences);
+    let page = bench.service.list(&LeaseQuery { after: None, limit: 10 }).await.expect("a page");
+    let told: Vec<_> = page.resources.iter().map(|view| (&*view.resource, view.holders[0].fence)).collect();
+    assert_eq!(told, [("a", both.fences[0]), ("b", both.fences[1])], "in the order of the names");
 }
 
 fn a_new(like: &lockkeeper_locks::Ask) -> lockkeeper_locks::Ask {

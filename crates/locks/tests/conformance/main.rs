@@ -5,6 +5,7 @@
 
 mod backends;
 mod bench;
+mod deadlocks;
 mod endings;
 mod fences;
 mod holders;
@@ -52,6 +53,14 @@ macro_rules! suite {
             ],
         }
     };
+    ($start:path, deadlocks) => {
+        suite! { $start }
+        suite! { @subjects $start;
+            deadlocks: [
+                the_youngest_of_a_circle_hears_of_it, queues_are_ways_too, who_only_waits_long_is_left_alone,
+            ],
+        }
+    };
     (@subjects $start:path; $($subject:ident: [$($case:ident),* $(,)?]),* $(,)?) => {
         $(mod $subject {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,13 +74,17 @@ macro_rules! suite {
 }
 
 mod in_process {
-    suite!(crate::backends::in_process::start);
+    suite!(crate::backends::in_process::start, deadlocks);
 }
 
 mod sqlite {
-    suite!(crate::backends::sqlite::start);
+    suite!(crate::backends::sqlite::start, deadlocks);
 }
 
 mod postgres {
-    suite!(crate::backends::postgres::start);
+    suite!(crate::backends::postgres::start, deadlocks);
+}
+
+mod redis {
+    suite!(crate::backends::redis::start);
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use lockkeeper_locks::{Durable, ServiceOptions};
+use lockkeeper_locks::Durable;
 use lockkeeper_store::{SqliteOptions, SqliteStore};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, options};
 
 /// Starts an empty service.
 pub(crate) async fn start() -> Bench {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SqliteStore::open(&folder.path().join("store.db"), SqliteOptions::default()).expect("an empty store");
-    Bench::new(Arc::new(Durable::open(Arc::new(store), ServiceOptions::default())), Box::new(folder))
+    Bench::new(Arc::new(Durable::open(Arc::new(store), options())), Box::new(folder))
 }
