@@ -125,8 +125,15 @@ pub(super) async fn run(args: &RunArgs, context: Context<'_>) -> Result<ExitCode
         }
     };
     let granted_at = SystemClock.now();
-    let (code, signals) = guard(args, &lease, remote.name(lease.id()), signals, context.output).await?;
-    let Some(code) = code else {
+    let name = remote.name(lease.id());
+    let (end, signals) = match guard(args, &lease, name, signals, context.output).await {
+        Ok(guarded) => guarded,
+        Err(failure) => {
+            lease.release().await;
+            return Err(failure);
+        }
+    };
+    let Some(code) = end else {
         // Nothing is held any more, or it is not known: it is given back all the same.
         lease.release().await;
         return Err(LockFailure::Lost(args.resource.clone()).into());
