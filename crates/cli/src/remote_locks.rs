@@ -77,6 +77,11 @@ impl RemoteLocks {
         Self { client, tries: Mutex::default() }
     }
 
+    /// What a lease that was granted is called by the server.
+    pub(crate) fn name(&self, lease: LeaseId) -> Option<String> {
+        self.tries().get(&lease).and_then(|one| one.lease.clone())
+    }
+
     fn tries(&self) -> MutexGuard<'_, HashMap<LeaseId, Try>> {
         self.tries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,6 +9,7 @@ mod lock_run;
 mod deaths;
 mod ends;
 mod holder;
+#[path = "../support/marked.rs"]
 mod marked;
 mod streams;
 mod terminals;

@@ -106,7 +106,8 @@ fn ttl(text: &str) -> Result<Duration, String> {
 /// Runs `lock run`.
 pub(super) async fn run(args: &RunArgs, context: Context<'_>) -> Result<ExitCode, Failure> {
     let url = context.client.url().to_owned();
-    let locks = Locks::new(Arc::new(RemoteLocks::new(context.client)));
+    let remote = Arc::new(RemoteLocks::new(context.client));
+    let locks = Locks::new(remote.clone());
     let mut signals =
         Signals::listen().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
     let wait = if args.nowait { Duration::ZERO } else { args.wait };
@@ -124,8 +125,15 @@ pub(super) async fn run(args: &RunArgs, context: Context<'_>) -> Result<ExitCode
         }
     };
     let granted_at = SystemClock.now();
-    let (code, signals) = guard(args, &lease, signals, context.output).await?;
-    let Some(code) = code else {
+    let name = remote.name(lease.id());
+    let (end, signals) = match guard(args, &lease, name, signals, context.output).await {
+        Ok(guarded) => guarded,
+        Err(failure) => {
+            lease.release().await;
+            return Err(failure);
+        }
+    };
+    let Some(code) = end else {
         // Nothing is held any more, or it is not known: it is given back all the same.
         lease.release().await;
         return Err(LockFailure::Lost(args.resource.clone()).into());
@@ -174,13 +182,14 @@ fn signal_code(signal: Signal) -> u8 {
 async fn guard(
     args: &RunArgs,
     lease: &Lease,
+    name: Option<String>,
     signals: Signals,
     output: &Output,
 ) -> Result<(Option<u8>, Signals), Failure> {
     let binary =
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this binary: {error}")))?;
     let fence = lease.fence().map(|fence| fence.to_string()).unwrap_or_default();
-    let name = lease.id().to_string();
+    let name = name.unwrap_or_default();
     let environment = [
         ("LOCKKEEPER_RESOURCE", OsStr::new(&args.resource)),
         ("LOCKKEEPER_FENCE", OsStr::new(&fence)),
