@@ -32,7 +32,6 @@ pub(super) fn asked(value: Value) -> Result<Answer, Strange> {
         "full" => Asked::Full { resource: words.text()?, waiters: words.number()? },
         "over" => Asked::Over,
         "mismatch" => Asked::Mismatch,
-        "deadlock" => Asked::Deadlock { cycle: words.text()?.split('\n').map(str::to_owned).collect() },
         "closed" => return Ok(Answer::Closed(Duration::from_millis(words.number()?))),
         _ => return Err(Strange),
     }))

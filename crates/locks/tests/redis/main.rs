@@ -9,3 +9,4 @@ mod law;
 mod network;
 mod opening;
 mod queues;
+mod tls;

@@ -59,6 +59,11 @@ impl Redis {
         Self::launch(&[], Some(ServerClock::new(&folder)), folder)
     }
 
+    /// Starts a server in a folder that has what these arguments name.
+    pub(crate) fn start_in(folder: Folder, arguments: &[&str]) -> Self {
+        Self::launch(arguments, None, folder)
+    }
+
     fn launch(arguments: &[&str], clock: Option<ServerClock>, folder: Folder) -> Self {
         let arguments = SETTINGS.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
         let mut server = Self { process: None, port: 0, arguments, clock, folder };

@@ -47,10 +47,6 @@ if row and row.ends <= now then
     remove(row)
     row = nil
 end
-if row and row.cycle then
-    give_up(row)
-    return { 'deadlock', row.cycle }
-end
 if row and not same_claims(row, claims) then return { 'mismatch' } end
 local ticket = row and tonumber(row.ticket)
 
