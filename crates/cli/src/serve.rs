@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
+use lockkeeper_locks::Locks;
 use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -32,7 +33,7 @@ pub(crate) struct ServeArgs {
         default_value = "sqlite://lockkeeper.db"
     )]
     pub store: String,
-    /// Where locks are kept: `store`, beside the instances.
+    /// Where locks are kept: `store`, beside the instances, or redis://HOST:PORT.
     #[arg(long, value_name = "URL", env = "LOCKKEEPER_LOCKS", hide_env_values = true, default_value = "store")]
     pub locks: String,
     /// TLS certificate chain (PEM); needs --tls-key.
@@ -67,13 +68,14 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let store = store_url::open(&args.store).await?;
     let metrics = Metrics::new();
     let locks = metrics.metered(locks.open(store.clone()).await?);
-    let engine = Engine::new(store.clone(), Options::default());
+    let options = Options { locks: Some(Locks::new(locks.clone())), ..Options::default() };
+    let engine = Engine::new(store.clone(), options);
     let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), metrics };
     let mut server = match Server::start(engine.clone(), locks.clone(), options).await {
         Ok(server) => server,
         Err(error) => {
-            locks.close().await;
             engine.shutdown().await;
+            locks.close().await;
             return Err(Failure::failed(error));
         }
     };

@@ -1,7 +1,12 @@
 //! Moves of several instances that happen together or not at all.
 //!
 //! The slots of all instances are taken in sorted order, so two requests over the same instances never wait for each
-//! other in a circle; then all are decided and committed in one transaction. Slots are given back before a backoff.
+//! other in a circle; then all are decided and committed in one transaction. Slots are given back before a backoff. Leases
+//! are waited for before the slots, all of them together ([`leases`]).
+
+mod checks;
+mod leases;
+mod open;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +15,7 @@ use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{
     Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
-use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, RecordKey, Requirement, Verdict};
-use sha2::{Digest, Sha256};
+use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -20,9 +24,13 @@ use crate::codec;
 use crate::combiner::SlotGuard;
 use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner, data_bytes, deadline};
-use crate::limits::{ADAPTIVE_LOSSES_MAX, MOVES_MAX};
+use crate::fences;
+use crate::leases::Leased;
+use crate::limits::ADAPTIVE_LOSSES_MAX;
 use crate::pending::{Phase, given_up};
 use crate::strategy::{backoff, pause, waited_ms};
+use checks::{check, fingerprint};
+use open::Open;
 
 /// All moves took effect (or had done so already).
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +64,8 @@ struct Decided {
     requirement: Requirement,
     /// The store's life in which the instance was read; none: not known.
     life: Option<i64>,
+    /// It needs another lease than the one that is held.
+    lacks_lease: bool,
 }
 
 /// How an attempt ended.
@@ -100,6 +110,8 @@ impl Engine {
             open: Vec::new(),
             tries: 0,
             fresh: false,
+            leased: Leased::default(),
+            locks_gone: false,
         };
         // A task of its own: a sender that leaves must not cut a commit in two.
         self.inner.tasks.spawn(async move {
@@ -123,31 +135,6 @@ impl Drop for Leaving {
     }
 }
 
-fn check(commands: &[Command]) -> Result<(), AtomicFailure> {
-    if commands.is_empty() || commands.len() > MOVES_MAX {
-        let detail = format!("{} moves were given; 1 to {MOVES_MAX} are allowed", commands.len());
-        return Err(Refusal::Malformed { detail }.into());
-    }
-    let mut keys: Vec<_> = commands.iter().map(|command| &command.instance).collect();
-    keys.sort_unstable();
-    if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Refusal::Malformed { detail: format!("{} is named twice; once is allowed", twice[0]) }.into());
-    }
-    Ok(())
-}
-
-/// The fingerprint of the whole request, so that one move of it sent alone is another command.
-fn fingerprint(commands: &[Command]) -> Fingerprint {
-    let mut whole = Sha256::new();
-    for command in commands {
-        // Neither a workflow's name nor an id holds a zero byte, and a fingerprint has a fixed length.
-        whole.update(command.instance.to_string().as_bytes());
-        whole.update([0]);
-        whole.update(command.fingerprint());
-    }
-    whole.finalize().into()
-}
-
 /// A request under way.
 struct Request {
     inner: Arc<Inner>,
@@ -163,21 +150,17 @@ struct Request {
     tries: u32,
     /// Decide on what the store has, not on what this node remembers: a refusal needs current data.
     fresh: bool,
-}
-
-/// A commit whose fate is not known: told by its first change set, since all of them stand or fall together.
-struct Open {
-    record: RecordKey,
-    expected_version: i64,
-    commit_id: Uuid,
-    successes: Vec<Success>,
+    /// The lease of the attempt under way.
+    leased: Leased,
+    /// The lock service did not answer, and no definition refuses to go on without.
+    locks_gone: bool,
 }
 
 impl Request {
     async fn run(mut self) -> Result<AtomicAnswer, AtomicFailure> {
         let mut losses = 0;
         loop {
-            let attempt = self.with_slots().await;
+            let attempt = self.with_leases().await;
             match attempt {
                 Ok(Attempt::Done(answer)) => return Ok(answer),
                 Err(failure) if self.open.is_empty() => return Err(failure),
@@ -211,8 +194,19 @@ impl Request {
     fn attempts(&self) -> u32 {
         match self.concurrency.strategy {
             Strategy::Optimistic => self.concurrency.attempts,
-            Strategy::Pessimistic | Strategy::Adaptive => self.concurrency.attempts.max(ADAPTIVE_LOSSES_MAX),
+            Strategy::Pessimistic | Strategy::Distributed | Strategy::Adaptive => {
+                self.concurrency.attempts.max(ADAPTIVE_LOSSES_MAX)
+            }
         }
+    }
+
+    /// One attempt, holding all leases that it needs; they are given back before anybody waits.
+    async fn with_leases(&mut self) -> Result<Attempt, AtomicFailure> {
+        self.leased = self.lease().await?;
+        let attempt = self.with_slots().await;
+        let leased = std::mem::take(&mut self.leased);
+        self.inner.tasks.spawn(leased.release());
+        attempt
     }
 
     /// One attempt, holding every slot; they are free again when it returns.
@@ -272,24 +266,11 @@ impl Request {
             self.forget_all();
             return Ok(Attempt::Lost { index: 0, current: decided.first().map_or(0, |one| one.requirement.version) });
         }
-        self.commit(decided, commit_id, now).await
-    }
-
-    /// The outcome of an open commit that took place; those that no longer can are dropped.
-    async fn settle(&mut self) -> Result<Option<Vec<Success>>, Refusal> {
-        let mut still_open = Vec::new();
-        for open in std::mem::take(&mut self.open) {
-            // The version first: a commit on an older version that is then not found can never be.
-            let current = self.inner.store.confirm(&open.record, &[], self.inner.clock.now()).await;
-            let found = self.inner.store.committed(&open.record, open.expected_version, open.commit_id).await;
-            match (current, found) {
-                (_, Ok(true)) => return Ok(Some(open.successes)),
-                (Ok(current), Ok(false)) if current.version > open.expected_version => {}
-                _ => still_open.push(open),
-            }
+        if let Some(index) = decided.iter().position(|one| one.lacks_lease) {
+            let current = decided[index].requirement.version;
+            return Ok(Attempt::Lost { index, current });
         }
-        self.open = still_open;
-        Ok(None)
+        self.commit(decided, commit_id, now).await
     }
 
     /// The first outcomes, if the request took effect before: its keys were written together, one of them with the
@@ -328,17 +309,21 @@ impl Request {
         let (instance, life) = self.snapshot(key).await.map_err(|refusal| failed(index, refusal))?;
         let definition = self.inner.definitions.version(&key.workflow, instance.definition_version).await;
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
-        self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action);
+        self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action).clone();
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
         let decision = decide(&definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {
             Decision::Stay(success) if success.outcome == SuccessKind::AlreadyApplied => {
-                Ok(Decided { success, change: None, requirement, life })
+                Ok(Decided { success, change: None, requirement, life, lacks_lease: false })
             }
             Decision::Change(change) if change.success.outcome == SuccessKind::Applied => {
-                let set = change_set(&change, &requirement, commit_id, life)?;
+                let needed = self.needed_lock(&definition, &instance, command);
+                let needed = needed.map_err(|refusal| failed(index, refusal))?;
+                let mut set = change_set(&change, &requirement, commit_id, life)?;
+                set.fences = self.fences(command, needed.as_deref());
+                let lacks_lease = needed.is_some_and(|resource| !self.leased.covers(&resource));
                 let change_of = Some((set, Arc::new(change.instance)));
-                Ok(Decided { success: change.success, change: change_of, requirement, life })
+                Ok(Decided { success: change.success, change: change_of, requirement, life, lacks_lease })
             }
             // A vote short of its quorum, new or repeated.
             Decision::Stay(_) | Decision::Change(_) => Err(failed(index, not_applied())),
@@ -371,7 +356,9 @@ impl Request {
             return Ok(Attempt::Done(AtomicAnswer { successes, replayed: false }));
         };
         first.requires = unchanged;
-        let open = Open { record: first.key.clone(), expected_version: first.expected_version, commit_id, successes };
+        let (record, expected_version) = (first.key.clone(), first.expected_version);
+        let fences = sets.iter().flat_map(|set| set.fences.clone()).collect();
+        let open = Open { record, expected_version, commit_id, successes, fences, never: false };
         if !self.phase.mark_sent() {
             return Err(given_up(&self.phase, "its sender left").into());
         }
@@ -434,8 +421,15 @@ impl Request {
                 let index = self.commands.iter().position(of).unwrap_or(index);
                 Ok(Attempt::Lost { index, current: actual })
             }
-            // No set carries fences yet; one that did would end as a conflict.
-            Verdict::Fenced { .. } => Ok(Attempt::Lost { index, current: 0 }),
+            Verdict::Fenced { resource, last, .. } => {
+                self.open.iter_mut().for_each(|open| open.note_late(&resource, last));
+                let late = |(index, command)| Some((index, fences::refusal(command, &resource, last)?));
+                match self.commands.iter().enumerate().find_map(late) {
+                    Some((index, refusal)) => Err(failed(index, refusal)),
+                    // The lease was lost.
+                    None => Ok(Attempt::Lost { index, current: 0 }),
+                }
+            }
             Verdict::KeysTaken(_) => match self.replayed().await? {
                 Some(answer) => Ok(Attempt::Done(answer)),
                 // Expired between the two.
@@ -462,13 +456,6 @@ impl Request {
 
     fn forget_all(&self) {
         self.commands.iter().for_each(|command| self.inner.cache.forget(&command.instance));
-    }
-}
-
-impl Open {
-    /// Whether the record of this commit has moved on since its fate was asked after.
-    fn was_passed_by(&self, read: &Requirement) -> bool {
-        self.record == read.key && read.version > self.expected_version
     }
 }
 

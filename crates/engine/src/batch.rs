@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_model::definition::Concurrency;
-use lockkeeper_model::{Action, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide};
+use lockkeeper_model::definition::{Concurrency, Strategy};
+use lockkeeper_model::{
+    Action, Command, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide,
+};
 use lockkeeper_store::{ChangeSet, NewKey, Requirement, StoredKey};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,6 +19,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::codec;
 use crate::engine::Answer;
+use crate::fences::{self, Newest};
 use crate::limits::{DECISIONS_PER_TURN, YOUNG};
 use crate::pending::Pending;
 
@@ -57,20 +60,36 @@ impl Judges {
     pub(crate) fn concurrency(&self) -> Concurrency {
         let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
         let definition = self.current.as_ref().or(newest);
-        definition.map(|definition| definition.concurrency()).unwrap_or_default()
+        definition.map(|definition| definition.concurrency().clone()).unwrap_or_default()
     }
 }
 
 impl Judges {
+    /// Whether any command may need a lease.
+    pub(crate) fn may_lease(&self) -> bool {
+        let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
+        self.current.iter().chain(newest).any(|definition| definition.may_lease())
+    }
+
+    /// The definition by which a command is to be judged, if there is one.
+    fn judge_of(&self, action: &Action) -> Option<&Arc<Definition>> {
+        let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
+        match action {
+            Action::Start(_) => newest.or(self.current.as_ref()),
+            _ => self.current.as_ref().or(newest),
+        }
+    }
+
+    /// The lock that a command is to have a lease on, if it is to have one.
+    pub(crate) fn lock_key(&self, current: Option<&Instance>, command: &Command) -> Result<Option<String>, Refusal> {
+        self.judge_of(&command.action).map_or(Ok(None), |definition| definition.lock_key(current, command))
+    }
+
     /// How one command commits.
     pub(crate) fn concurrency_of(&self, snapshot: &Snapshot, action: &Action) -> Concurrency {
         let state = snapshot.instance.as_ref().map(|instance| instance.state.as_str());
-        let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
-        let definition = match action {
-            Action::Start(_) => newest.or(self.current.as_ref()),
-            _ => self.current.as_ref().or(newest),
-        };
-        definition.map(|definition| definition.concurrency_of(state, action)).unwrap_or_default()
+        let definition = self.judge_of(action);
+        definition.map(|definition| definition.concurrency_of(state, action).clone()).unwrap_or_default()
     }
 }
 
@@ -89,6 +108,16 @@ pub(crate) struct Folded {
     pub(crate) set: Option<ChangeSet>,
     /// The instance once the set is committed.
     pub(crate) instance: Option<Arc<Instance>>,
+    /// From the first command on that needs another lease than it has, once those before it are decided: not judged.
+    pub(crate) rest: Vec<Pending>,
+}
+
+/// What a batch is folded by, beside its definitions.
+pub(crate) struct FoldBy<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) key_life: Duration,
+    /// All of it is to be judged: a commit of it is open.
+    pub(crate) whole: bool,
 }
 
 /// Effects of one command, before they are laid into a change set.
@@ -96,12 +125,15 @@ struct Fold<'a> {
     judges: &'a Judges,
     clock: &'a dyn Clock,
     key_life: Duration,
+    /// Whether any command may need a lease.
+    leases: bool,
     current: Option<Arc<Instance>>,
     definition: Option<Arc<Definition>>,
     /// The version of the newest definition, once a start has relied on it.
     relied_on: Option<i64>,
     events: Vec<Bytes>,
     keys: Vec<NewKey>,
+    fences: Newest,
     by_key: HashMap<String, (Fingerprint, Success)>,
 }
 
@@ -111,22 +143,29 @@ pub(crate) async fn fold(
     batch: Vec<Pending>,
     snapshot: &Snapshot,
     judges: &Judges,
-    clock: &dyn Clock,
-    key_life: Duration,
+    by: FoldBy<'_>,
 ) -> Result<Folded, (Vec<Pending>, Refusal)> {
     let mut fold = Fold {
         judges,
-        clock,
-        key_life,
+        clock: by.clock,
+        key_life: by.key_life,
+        leases: judges.may_lease(),
         current: snapshot.instance.clone(),
         definition: judges.current.clone(),
         relied_on: None,
         events: Vec::new(),
         keys: Vec::new(),
+        fences: Newest::default(),
         by_key: HashMap::new(),
     };
     let mut members = Vec::with_capacity(batch.len());
-    for (place, pending) in batch.into_iter().enumerate() {
+    let mut rest = Vec::new();
+    let mut batch = batch.into_iter().enumerate();
+    while let Some((place, pending)) = batch.next() {
+        if !by.whole && fold.lacks_lease(&pending) == Ok(true) {
+            rest = std::iter::once(pending).chain(batch.map(|(_, pending)| pending)).collect();
+            break;
+        }
         if place % DECISIONS_PER_TURN == DECISIONS_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -136,12 +175,34 @@ pub(crate) async fn fold(
         members.push(Member { pending, answer, event });
     }
     match fold.into_set(key, snapshot) {
-        Ok((set, instance)) => Ok(Folded { members, set, instance }),
-        Err(refusal) => Err((members.into_iter().map(|m| m.pending).collect(), refusal)),
+        Ok((set, instance)) => Ok(Folded { members, set, instance, rest }),
+        Err(refusal) => Err((members.into_iter().map(|m| m.pending).chain(rest).collect(), refusal)),
     }
 }
 
 impl Fold<'_> {
+    /// Whether a command must not be decided without a lease that it has not: only where its strategy is `distributed`. To
+    /// the others a lease is a matter of speed.
+    fn lacks_lease(&self, pending: &Pending) -> Result<bool, Refusal> {
+        if !self.leases || pending.locks_gone {
+            return Ok(false);
+        }
+        let command = &pending.command;
+        let definition = match command.action {
+            Action::Start(_) => self.judges.judge_of(&command.action),
+            _ => self.definition.as_ref(),
+        };
+        let Some(definition) = definition else { return Ok(false) };
+        let current = self.current.as_deref();
+        let state = current.map(|instance| instance.state.as_str());
+        if definition.concurrency_of(state, &command.action).strategy != Strategy::Distributed {
+            return Ok(false);
+        }
+        let Some(resource) = definition.lock_key(current, command)? else { return Ok(false) };
+        let leased = pending.lease.as_ref().is_some_and(|lease| lease.resource() == resource);
+        Ok(!leased && !fences::gives(command, &resource))
+    }
+
     fn judge(&mut self, pending: &Pending) -> Answer {
         if let Some((key, fingerprint)) = keyed(pending)
             && let Some((first, success)) = self.by_key.get(key)
@@ -171,6 +232,8 @@ impl Fold<'_> {
             Decision::Stay(success) => return Ok(success),
             Decision::Change(change) => change,
         };
+        // What cannot be locked is not changed; what is refused anyway is told why.
+        self.lacks_lease(pending)?;
         // Encoded before anything is taken over, so that a failure leaves the fold as it was.
         let event = codec::encode(&change.entry)?;
         if let Some((key, fingerprint)) = keyed(pending) {
@@ -184,6 +247,7 @@ impl Fold<'_> {
             self.by_key.insert(key.clone(), (*fingerprint, change.success.clone()));
         }
         self.events.push(event);
+        self.fences.add(pending);
         if starts {
             self.relied_on = Some(definition.version());
             self.definition = Some(definition);
@@ -211,7 +275,7 @@ impl Fold<'_> {
             events: self.events,
             keys: self.keys,
             requires: requires.into_iter().collect(),
-            fences: Vec::new(),
+            fences: self.fences.into_fences(),
             at: self.clock.now(),
             life: snapshot.life,
         };

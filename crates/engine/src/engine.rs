@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lockkeeper_locks::Locks;
 use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
+use lockkeeper_store::limits::FENCES_KEPT;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +19,7 @@ use crate::combiner::{Combiner, Driver, Work};
 use crate::contention::hot_key::HotKeys;
 use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
+use crate::leases::Leases;
 use crate::limits::{
     ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
@@ -38,6 +41,8 @@ pub struct Options {
     pub key_life: Duration,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
+    pub locks: Option<Locks>,
 }
 
 impl Default for Options {
@@ -48,6 +53,7 @@ impl Default for Options {
             queue_bytes_max: QUEUE_BYTES_MAX,
             key_life: KEY_LIFE,
             clock: Arc::new(SystemClock),
+            locks: None,
         }
     }
 }
@@ -81,6 +87,7 @@ pub(crate) struct Inner {
     pub(crate) watchers: Watchers,
     pub(crate) contention: Contention<InstanceKey>,
     pub(crate) hot_keys: HotKeys,
+    pub(crate) leases: Option<Leases>,
     pub(crate) budget: Arc<Budget>,
     active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
@@ -100,6 +107,7 @@ impl Engine {
             watchers: Watchers::default(),
             contention: Contention::new(),
             hot_keys: HotKeys::new(),
+            leases: options.locks.clone().map(Leases::new),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
             active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
@@ -109,7 +117,7 @@ impl Engine {
             stopped: CancellationToken::new(),
             store,
         });
-        inner.tasks.spawn(purge_keys(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
+        inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
         Self { inner }
     }
 
@@ -245,19 +253,33 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     }
 }
 
-/// Forgets expired idempotency keys, a bounded number at a time.
-async fn purge_keys(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopped: CancellationToken) {
+/// Forgets expired idempotency keys, and fences that nobody can be late with any more, a bounded number at a time.
+async fn purge(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopped: CancellationToken) {
     let (every, limit) = PURGE;
     while stopped.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
-        loop {
-            match store.purge_keys(clock.now(), limit).await {
-                Ok(purged) if purged == limit && !stopped.is_cancelled() => {}
-                Ok(_) => break,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot forget expired idempotency keys; trying again later");
-                    break;
-                }
-            }
+        for what in [Purged::Keys, Purged::Fences] {
+            purge_all(what, &*store, &*clock, (limit, &stopped)).await;
+        }
+    }
+}
+
+/// What is forgotten when it is old.
+#[derive(Clone, Copy, Debug)]
+enum Purged {
+    Keys,
+    Fences,
+}
+
+async fn purge_all(what: Purged, store: &dyn Store, clock: &dyn Clock, (limit, stopped): (usize, &CancellationToken)) {
+    loop {
+        let purged = match what {
+            Purged::Keys => store.purge_keys(clock.now(), limit).await,
+            Purged::Fences => store.purge_fences(clock.now() - FENCES_KEPT, limit).await,
+        };
+        match purged {
+            Ok(purged) if purged == limit && !stopped.is_cancelled() => {}
+            Ok(_) => return,
+            Err(error) => return tracing::warn!(%error, ?what, "cannot forget what is old; trying again later"),
         }
     }
 }
@@ -270,11 +292,16 @@ pub(crate) fn deadline(wait: Option<Duration>) -> Instant {
 pub(crate) fn data_bytes(command: &Command) -> usize {
     /// The command itself, its channel and its place in the queue.
     const OVERHEAD_BYTES: usize = 1_024;
+    /// A fence beside its name.
+    const FENCE_BYTES: usize = 64;
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let roles: usize = command.actor.roles.iter().map(String::len).sum();
     let action = match &command.action {
         Action::Start(start) => memory::of_data(&start.data),
-        Action::Send(send) => text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data),
+        Action::Send(send) => {
+            let fences: usize = send.fences.keys().map(|resource| resource.len() + FENCE_BYTES).sum();
+            text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences
+        }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
     };
     OVERHEAD_BYTES + roles + action

@@ -16,6 +16,8 @@ mod contention;
 mod definitions;
 mod engine;
 mod explain;
+mod fences;
+mod leases;
 mod memory;
 mod pending;
 mod reads;

@@ -70,3 +70,28 @@ pub const YOUNG: Duration = Duration::from_secs(1);
 
 /// How often a history request looks for what other nodes have written.
 pub const HISTORY_POLL: Duration = Duration::from_millis(500);
+
+/// How long a node shares a lease with the commands that come, before it gives it back and asks again behind the other
+/// nodes that wait: some fifty synced commits, so that a lease costs each of them little, and short against what others
+/// wait for it (5 s).
+pub const LEASE_SHARED: Duration = Duration::from_millis(250);
+
+/// How long a node keeps a lease that nobody needs: about a commit, so that whoever was just answered can send more.
+pub const LEASE_LINGER: Duration = Duration::from_millis(5);
+
+/// How long a node asks for a lease at a time: as long as any command may wait for one.
+pub const LEASE_WAIT_MAX: Duration = DEADLINE_MAX;
+
+/// How long after the lock service did not answer it is not asked again: its failures take seconds to notice.
+pub const LOCKS_GONE: Duration = Duration::from_secs(1);
+
+/// How often the lock service is asked whether it lives while leases are waited for, and how long its answer may take:
+/// within the usual `lock_timeout` it is known to be gone.
+pub const LOCKS_PING: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+
+/// How long it may take to find out who is in the way of those whose wait is over.
+pub const TIMEOUT_TOLD_WITHIN: Duration = Duration::from_millis(250);
+
+/// How often a command may find, once it is decided, that it needs another lease than the one it has: each time somebody
+/// else has changed what names the lock.
+pub const REROUTES_MAX: u32 = 10;

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::engine::Answer;
+use crate::leases::Share;
 
 const WAITING: u8 = 0;
 const SENT: u8 = 1;
@@ -73,6 +74,14 @@ pub(crate) struct Pending {
     pub(crate) arrived: Instant,
     /// When it began to wait for the row that another session has locked.
     pub(crate) waiting_for_row: Option<Instant>,
+    /// When it began to wait for a lease.
+    pub(crate) waiting_for_lease: Option<Instant>,
+    /// Its part in the lease that it is decided under.
+    pub(crate) lease: Option<Share>,
+    /// The lock service did not answer, and it goes under the row lock instead.
+    pub(crate) locks_gone: bool,
+    /// How often it was found to need another lease.
+    pub(crate) reroutes: u32,
     /// How it commits, as the definition said that judged last.
     pub(crate) concurrency: Concurrency,
     phase: Phase,
@@ -100,6 +109,10 @@ impl Pending {
             excused: false,
             arrived: Instant::now(),
             waiting_for_row: None,
+            waiting_for_lease: None,
+            lease: None,
+            locks_gone: false,
+            reroutes: 0,
             concurrency: Concurrency::default(),
             phase,
             answer: sender,
@@ -131,9 +144,9 @@ impl Pending {
 
     /// Gives the answer; a sender that has gone does not hear it.
     pub(crate) fn answer(self, answer: Answer) {
-        let Self { answer: sender, permit, .. } = self;
-        // Its place first: whoever has an answer finds the queue without its command.
-        drop(permit);
+        let Self { answer: sender, permit, lease, .. } = self;
+        // Its place first: whoever has an answer finds the queue, and the lease, without its command.
+        drop((permit, lease));
         let _ = sender.send(answer);
     }
 }

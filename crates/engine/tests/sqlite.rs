@@ -4,6 +4,7 @@ mod suite;
 
 use std::sync::Arc;
 
+use lockkeeper_locks::{Durable, ServiceOptions};
 use lockkeeper_store::{SqliteOptions, SqliteStore, Store};
 
 use suite::support::Ground;
@@ -12,5 +13,6 @@ async fn ground() -> Ground {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SqliteStore::open(&folder.path().join("t.db"), SqliteOptions::default()).expect("an empty store");
     let store: Arc<dyn Store> = Arc::new(store);
-    Ground { other: store.clone(), store, place: Box::new(folder) }
+    let locks = Arc::new(Durable::open(store.clone(), ServiceOptions::default()));
+    Ground { other: store.clone(), store, locks, place: Box::new(folder) }
 }

@@ -1,7 +1,7 @@
 //! Leases as rows that are changed by requests: what the service is built on.
 
 use async_trait::async_trait;
-use lockkeeper_store::lease::{Edge, LeaseAnswer, LeasePage, LeaseQuery, LeaseRequest};
+use lockkeeper_store::lease::{Ask, Edge, LeaseAnswer, LeasePage, LeaseQuery, LeaseRequest};
 
 use crate::{Unavailable, Waiters};
 
@@ -31,6 +31,11 @@ pub trait Leases: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`] with the reason.
     async fn ping(&self) -> Result<(), Unavailable>;
+
+    /// Why an ask cannot be served here as it is, and what would do; none: it can be.
+    fn unsupported(&self, _ask: &Ask) -> Option<String> {
+        None
+    }
 
     /// Those of this node who wait: whoever makes room for one of them, here or elsewhere, wakes it there.
     fn waiters(&self) -> &Waiters;

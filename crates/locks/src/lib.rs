@@ -7,6 +7,7 @@ mod in_process;
 mod lease;
 mod leases;
 mod recent;
+mod redis;
 mod served;
 mod service;
 mod waiters;
@@ -19,6 +20,9 @@ pub use lease::{Acquire, Lease, Locks, Loss, LossCause, Released, TTL_DEFAULT};
 pub use leases::Leases;
 pub use lockkeeper_store::lease::{
     Ask, BadAsk, Claim, HeldBy, Holder, LeaseId, LeasePage, LeaseQuery, Mode, ResourceView, Waiter,
+};
+pub use redis::{
+    BadRedisUrl, FenceFloor, OnRedis, OpenRedisError, ProcessFloor, REDIS_MAX_TTL_DEFAULT, RedisLocks, RedisOptions,
 };
 pub use served::{Served, ServiceOptions};
 pub use service::{

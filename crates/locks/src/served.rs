@@ -106,6 +106,9 @@ const STRANGE: &str = "the answer was not to what was asked";
 #[async_trait]
 impl<L: Leases> LockService for Served<L> {
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Grant, AcquireError> {
+        if let Some(detail) = self.leases.unsupported(ask) {
+            return Err(AcquireError::Unsupported(detail));
+        }
         let clock = &*self.options.clock;
         let begun = clock.now();
         let until = begun + wait;

@@ -1,5 +1,7 @@
 //! What is sent to an instance.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -61,6 +63,11 @@ pub struct Send {
     pub run: Option<Uuid>,
     /// What guards and assigns see as `event`.
     pub data: Data,
+    /// Fencing tokens of locks that the sender holds, by the locks' names: the change is written only if none of these
+    /// locks has shown a newer one. No part of the fingerprint where there is none, so that keys of earlier versions
+    /// stay good.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub fences: BTreeMap<String, i64>,
 }
 
 /// Ends a run from outside the definition.
@@ -139,6 +146,21 @@ mod tests {
         assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1, "b": "y"}), "ann").fingerprint());
         assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1, "b": "x"}), "bob").fingerprint());
         assert_ne!(one.fingerprint(), send(serde_json::json!({"a": 1.0, "b": "x"}), "ann").fingerprint());
+    }
+
+    #[test]
+    fn fences_tell_commands_apart() {
+        let fenced = |fences: &[(&str, i64)]| {
+            let mut command = send(serde_json::json!({}), "ann");
+            let Action::Send(send) = &mut command.action else { panic!("no event") };
+            send.fences = fences.iter().map(|(name, fence)| ((*name).to_owned(), *fence)).collect();
+            command.fingerprint()
+        };
+        assert_eq!(fenced(&[]), send(serde_json::json!({}), "ann").fingerprint());
+        assert_eq!(fenced(&[("a", 1), ("b", 2)]), fenced(&[("b", 2), ("a", 1)]));
+        for other in [&[][..], &[("a", 2)], &[("b", 1)], &[("a", 1), ("b", 1)]] {
+            assert_ne!(fenced(&[("a", 1)]), fenced(other), "{other:?}");
+        }
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub const BACKOFF_DEFAULT: Duration = Duration::from_millis(50);
 /// The longest first backoff: two of them fit into the time that a command may take.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// How long a command waits for a locked row, unless set otherwise: longer than any commit, shorter than the patience of
-/// whoever sent it.
+/// How long a command waits for a locked row, or for a lease, unless set otherwise: longer than any commit, shorter than
+/// the patience of whoever sent it.
 pub const LOCK_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// The shortest wait for a locked row; not to wait at all is `on_locked: nowait`.
@@ -65,6 +65,22 @@ pub const ESCALATE_ABOVE_DEFAULT: f64 = 0.05;
 
 /// The largest such part that a definition may ask for: past it most commands have lost a write first.
 pub const ESCALATE_ABOVE_MAX: f64 = 0.5;
+
+/// How long a lease on a lock key lives without being renewed, unless set otherwise: so long others wait for a node that
+/// died, and a node that is merely slow has time to finish.
+pub const LOCK_TTL_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The shortest such life: a tenth of it is still longer than a commit and the lock server's answer.
+pub const LOCK_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The longest such life: past it a dead node's lock has to be released by hand anyway.
+pub const LOCK_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Fences that one command may carry: each is a row that its commit looks at.
+pub const FENCES_MAX: usize = 16;
+
+/// The first number beyond fences: up to it every JSON reader keeps integers exact (RFC 8259, section 6).
+pub const FENCE_END: i64 = 1 << 53;
 
 /// Fields that one transition assigns: all of them are evaluated before any is kept.
 pub const ASSIGNS_MAX: usize = 64;

@@ -75,10 +75,7 @@ impl WorkflowName {
 impl InstanceId {
     /// Checks and takes an instance's id.
     pub fn new(id: &str) -> Result<Self, NameError> {
-        check_text("instance id", id, ID_BYTES_MAX)?;
-        if id == "." || id == ".." {
-            return Err(NameError::new("instance id", "`.` and `..` are not allowed: they vanish from URLs"));
-        }
+        check_in_url("instance id", id)?;
         Ok(Self(id.into()))
     }
 
@@ -98,6 +95,23 @@ impl InstanceKey {
 /// Checks a state's, event's, role's or actor's name: 1 to 128 bytes without control characters.
 pub fn check_name(what: &'static str, name: &str) -> Result<(), NameError> {
     check_text(what, name, NAME_BYTES_MAX)
+}
+
+/// Checks the name of a lock: like an instance's id, 1 to 512 bytes without control characters, not `.` or `..`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_resource(name: &str) -> Result<(), NameError> {
+    check_in_url("lock name", name)
+}
+
+/// Checks what may be one part of a URL's path.
+fn check_in_url(what: &'static str, text: &str) -> Result<(), NameError> {
+    check_text(what, text, ID_BYTES_MAX)?;
+    if text == "." || text == ".." {
+        return Err(NameError::new(what, "`.` and `..` are not allowed: they vanish from URLs"));
+    }
+    Ok(())
 }
 
 /// Checks that `text` is 1 to `bytes_max` bytes and has no control character.

@@ -133,11 +133,34 @@ pub enum Refusal {
         /// The strategy in force.
         strategy: String,
     },
+    /// A fence that the command carries is out of date: a later holder's has been seen.
+    #[error(
+        "the fence {fence} of {resource:?} is out of date, since {last} has been seen: the lock was lost to a later \
+         holder, and nothing was written; acquire it again and decide anew"
+    )]
+    Fenced {
+        /// The lock's name.
+        resource: String,
+        /// The fence that was sent.
+        fence: i64,
+        /// The newest one that was seen.
+        last: i64,
+    },
     /// Somebody else holds the lock on the instance's row: another node, or a session that locked it by hand.
     #[error("{}", lock_timeout(*waited_ms))]
     LockTimeout {
         /// How long the command waited, in milliseconds; 0: it did not, as `on_locked: nowait` says.
         waited_ms: u64,
+    },
+    /// Somebody else holds the lock that the definition's `lock_key` names. Its outcome is `lock_timeout` too.
+    #[error("waited {waited_ms} ms for the lock {resource:?}, which is {holder}: send it again")]
+    LeaseTimeout {
+        /// The lock's name.
+        resource: String,
+        /// How long the command waited, in milliseconds.
+        waited_ms: u64,
+        /// Who is in the way: `held by ann on host-1 since ...`.
+        holder: String,
     },
     /// A run of this id has not ended.
     #[error("run {run} of this id is still running")]
@@ -209,7 +232,7 @@ pub enum Refusal {
         /// Which of them.
         detail: String,
     },
-    /// The store cannot be used; nothing was written.
+    /// The store, or the lock service that the command needs, cannot be used; nothing was written.
     #[error("{detail}")]
     Unavailable {
         /// What happened.
@@ -250,7 +273,8 @@ impl Refusal {
             Self::StateMismatch { .. } => "LK0007",
             Self::VersionMismatch { .. } => "LK0008",
             Self::Conflict { .. } => "LK0009",
-            Self::LockTimeout { .. } => "LK0012",
+            Self::Fenced { .. } => "LK0010",
+            Self::LockTimeout { .. } | Self::LeaseTimeout { .. } => "LK0012",
             Self::AlreadyRunning { .. } => "LK0014",
             Self::AlreadyClosed { .. } => "LK0015",
             Self::KeyReused { .. } => "LK0016",
@@ -278,7 +302,8 @@ impl Refusal {
             Self::StateMismatch { .. } => "state_mismatch",
             Self::VersionMismatch { .. } => "version_mismatch",
             Self::Conflict { .. } => "conflict",
-            Self::LockTimeout { .. } => "lock_timeout",
+            Self::Fenced { .. } => "fenced",
+            Self::LockTimeout { .. } | Self::LeaseTimeout { .. } => "lock_timeout",
             Self::AlreadyRunning { .. } => "already_running",
             Self::AlreadyClosed { .. } => "already_closed",
             Self::KeyReused { .. } => "key_reused",
@@ -297,7 +322,14 @@ impl Refusal {
     /// Whether the very same request may succeed when sent again, and does no harm. One whose fate is `unknown` is safe
     /// to send again under an idempotency key only, which is not known here.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::LockTimeout { .. } | Self::Busy { .. } | Self::Unavailable { .. })
+        matches!(
+            self,
+            Self::Conflict { .. }
+                | Self::LockTimeout { .. }
+                | Self::LeaseTimeout { .. }
+                | Self::Busy { .. }
+                | Self::Unavailable { .. }
+        )
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct ExplanationView {
     concurrency: ConcurrencyView,
     /// Events of its state that commit otherwise.
     events: Vec<EventView>,
-    /// `optimistic` or `row_lock`: how adaptive commands are tried.
+    /// `optimistic`, `row_lock` or `lease`: how adaptive commands are tried.
     #[schema(value_type = String, example = "row_lock")]
     rung: Rung,
     /// Since when; none: since the node began.
@@ -57,22 +57,29 @@ pub(crate) struct ExplanationView {
 /// How commands commit.
 #[derive(Serialize, ToSchema)]
 struct ConcurrencyView {
-    /// `optimistic`, `pessimistic` or `adaptive`.
+    /// `optimistic`, `pessimistic`, `distributed` or `adaptive`.
     #[schema(example = "adaptive")]
     strategy: &'static str,
     /// Attempts of one command.
     attempts: u32,
     /// The first backoff.
     backoff_ms: u64,
-    /// What is done about a row that another session has locked; none: no lock is taken.
+    /// What is done about a row that another session has locked; none: no row is locked.
     on_locked: Option<&'static str>,
-    /// The longest wait for such a row; none: nobody waits.
+    /// The longest wait for such a row, or for a lease; none: nobody waits.
     lock_timeout_ms: Option<u64>,
     /// The part of contended tries above which the row is locked, as it is written; none: it plays no part.
     #[schema(example = "5%")]
     escalate_above: Option<String>,
     /// Whether commands that wait for the same instance commit together.
     combine: bool,
+    /// The expression that names the lock; none: no leases are taken.
+    #[schema(example = "\"inventory/\" + data.sku")]
+    lock_key: Option<String>,
+    /// How long a lease lives without being renewed.
+    lock_ttl_ms: Option<u64>,
+    /// `row_lock` or `refuse`: what is done while the lock service is gone.
+    on_lock_loss: Option<&'static str>,
 }
 
 /// An event that commits otherwise than its workflow.
@@ -175,9 +182,30 @@ impl ExplanationView {
 
 impl From<ConcurrencyOutline> for ConcurrencyView {
     fn from(outline: ConcurrencyOutline) -> Self {
-        let ConcurrencyOutline { strategy, attempts, backoff_ms, on_locked, lock_timeout_ms, escalate_above, combine } =
-            outline;
-        Self { strategy, attempts, backoff_ms, on_locked, lock_timeout_ms, escalate_above, combine }
+        let ConcurrencyOutline {
+            strategy,
+            attempts,
+            backoff_ms,
+            on_locked,
+            lock_timeout_ms,
+            escalate_above,
+            combine,
+            lock_key,
+            lock_ttl_ms,
+            on_lock_loss,
+        } = outline;
+        Self {
+            strategy,
+            attempts,
+            backoff_ms,
+            on_locked,
+            lock_timeout_ms,
+            escalate_above,
+            combine,
+            lock_key,
+            lock_ttl_ms,
+            on_lock_loss,
+        }
     }
 }
 

@@ -61,7 +61,9 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::StateMismatch { .. }
         | Refusal::VersionMismatch { .. }
         | Refusal::Conflict { .. }
+        | Refusal::Fenced { .. }
         | Refusal::LockTimeout { .. }
+        | Refusal::LeaseTimeout { .. }
         | Refusal::AlreadyRunning { .. }
         | Refusal::AlreadyClosed { .. }
         | Refusal::KeyReused { .. }
@@ -111,7 +113,9 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::Conflict { current, attempts, strategy } => {
             json!({ "current": current, "attempts": attempts, "strategy": strategy })
         }
+        Refusal::Fenced { resource, fence, last } => json!({ "resource": resource, "fence": fence, "last": last }),
         Refusal::LockTimeout { waited_ms } => json!({ "waited_ms": waited_ms }),
+        Refusal::LeaseTimeout { resource, waited_ms, .. } => json!({ "resource": resource, "waited_ms": waited_ms }),
         Refusal::AlreadyRunning { run } => json!({ "run": run }),
         Refusal::AlreadyClosed { run, status } => json!({ "run": run, "run_status": status }),
         Refusal::KeyReused { key } => json!({ "key": key }),
@@ -178,6 +182,22 @@ fn retries(refusal: &Refusal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stale_fence_is_a_conflict_that_names_the_newer_one() {
+        let document = document(&Refusal::Fenced { resource: "r".to_owned(), fence: 7, last: 8 });
+        for (field, expected) in [
+            ("status", json!(409)),
+            ("code", json!("LK0010")),
+            ("outcome", json!("fenced")),
+            ("retryable", json!(false)),
+            ("resource", json!("r")),
+            ("fence", json!(7)),
+            ("last", json!(8)),
+        ] {
+            assert_eq!(document[field], expected, "{field}");
+        }
+    }
 
     #[test]
     fn a_locked_row_is_a_conflict_that_says_how_long_it_was_waited_for() {

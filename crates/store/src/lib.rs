@@ -136,9 +136,10 @@ pub trait Store: Send + Sync + 'static {
     /// [`CommitError`], as [`Store::commit`].
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError>;
 
-    /// Forgets at most `limit` resources' fences (itself at most [`limits::PURGE_MAX`]) that no change set and no lock has
-    /// named since `before`; says how many. From then on a fence of any age passes for them, so `before` must lie far
-    /// enough back: [`limits::FENCES_KEPT`]. One that was named a day after `before` at the latest may be forgotten too.
+    /// Forgets at most `limit` resources' fences (itself at most [`limits::PURGE_MAX`]) that no change set and no grant has
+    /// named since `before` and that no lease holds, and as many rows of leases that had ended by then; says how many of
+    /// all. From then on a fence of any age passes for such a resource, so `before` must lie far enough back:
+    /// [`limits::FENCES_KEPT`]. One that was named a day after `before` at the latest may be forgotten too.
     ///
     /// # Errors
     /// [`CommitError`], as [`Store::commit`].

@@ -10,7 +10,7 @@
 //! closes, and the shell ends the server and removes its folder.
 //!
 //! # Root
-//! PostgreSQL and PgBouncer refuse to run as root; for root they run as the user `postgres`.
+//! PostgreSQL and PgBouncer refuse to run as root; for root all servers run as the user `postgres`.
 
 mod command;
 mod folder;
@@ -21,6 +21,7 @@ mod postgres;
 mod process;
 mod programs;
 mod proxy;
+mod redis;
 mod session;
 mod shared;
 mod standby;
@@ -31,6 +32,7 @@ mod wait;
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, StopMode};
 pub use proxy::Proxy;
+pub use redis::{Redis, Reply};
 pub use session::Session;
 pub use shared::{SHARED_SERVER, TestDatabase, shared_database};
 pub use standby::Replication;

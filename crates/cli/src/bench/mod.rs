@@ -3,6 +3,8 @@
 
 mod baseline;
 mod clients;
+mod hand_off;
+mod locks;
 mod place;
 mod report;
 mod row;
@@ -14,11 +16,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
-use lockkeeper_locks::{Durable, ServiceOptions};
+use lockkeeper_locks::{Durable, LockService, ServiceOptions};
 use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions};
+use lockkeeper_store::Store;
 
 use crate::bench::clients::Load;
+use crate::bench::locks::{LockTarget, Way};
 use crate::bench::place::{Kind, Place};
 use crate::bench::row::Row;
 use crate::bench::target::{HttpTarget, InProcess, Shape};
@@ -31,6 +35,8 @@ Examples:
   lockkeeper bench hot                                 256 clients move one instance
   lockkeeper bench many --keys 1000 --clients 100
   lockkeeper bench hot --store sqlite:///data/bench.db --seconds 10 -o json
+  lockkeeper bench locks --clients 50 --keys 50        clients lock their resources and unlock them
+  lockkeeper bench handoff --clients 64                clients wait for one lock, each holds it for 1 ms
   lockkeeper bench hot --clients 100 --store postgres://me:secret@db/test --only adaptive --nodes 3
   lockkeeper bench hot --store postgres://me@db/test --peer 'python3 peer.py --clients {clients} --keys {keys}'
 
@@ -42,7 +48,7 @@ schema of its own, lockkeeper_bench, and drops it afterwards; in one that the UR
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// One instance that all clients write to, or many.
+    /// Moves of one instance, or of many; locks that are taken and given back, or handed from one to the next.
     #[arg(value_enum)]
     pub scenario: Scenario,
     /// The store to measure; a file keeps what the benchmark writes. Without it, a new SQLite file in a folder that is
@@ -73,11 +79,26 @@ pub(crate) struct BenchArgs {
     pub no_http: bool,
 }
 
-/// What the clients write to: one instance, all of them (`hot`), or `--keys` instances (`many`).
+/// What the clients do: write to one instance, all of them (`hot`), or to `--keys` instances (`many`); lock and unlock
+/// `--keys` resources (`locks`); wait for one lock, and measure the way from one holder to the next (`handoff`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     Hot,
     Many,
+    Locks,
+    Handoff,
+}
+
+impl Scenario {
+    /// Whether all clients share one thing.
+    fn is_one(self) -> bool {
+        matches!(self, Self::Hot | Self::Handoff)
+    }
+
+    /// Whether it is about locks, and not about moves.
+    fn is_locks(self) -> bool {
+        matches!(self, Self::Locks | Self::Handoff)
+    }
 }
 
 /// Runs the benchmark and prints its rows.
@@ -86,7 +107,7 @@ pub(crate) enum Scenario {
 /// What kept it from measuring; an acknowledged move that the store has not.
 pub(crate) async fn run(args: BenchArgs, output: &Output) -> Result<ExitCode, Failure> {
     let place = Place::find(args.store.as_deref())?;
-    let keys = if args.scenario == Scenario::Hot { 1 } else { args.keys };
+    let keys = if args.scenario.is_one() { 1 } else { args.keys };
     let load = Load { clients: args.clients, keys, duration: Duration::from_secs(args.seconds.into()) };
     place.clean().await?;
     let bench = Bench { progress: report::Progress::new(load.duration), place, load, args };
@@ -132,6 +153,11 @@ impl Bench {
         let mut rows = self.peers().await?;
         let store = store_url::open(&self.place.url).await?;
         let described = store.describe();
+        if self.args.scenario.is_locks() {
+            let measured = self.locks(store.clone(), &mut rows).await;
+            store.close().await;
+            return measured.map(|()| (rows, described));
+        }
         let engine = Engine::new(store, Options::default());
         let measured = self.ours(&engine, &mut rows).await;
         engine.shutdown().await;
@@ -142,6 +168,8 @@ impl Bench {
     async fn peers(&self) -> Result<Vec<Row>, Failure> {
         let load = self.load;
         let mut rows = match &self.place.kind {
+            // Locks are compared with programs of their own.
+            _ if self.args.scenario.is_locks() => Vec::new(),
             Kind::Disk(folder) => {
                 self.progress.next("one synced commit at a time");
                 let folder = folder.clone();
@@ -173,6 +201,22 @@ impl Bench {
                 rows.push(clients::measure(name, Arc::new(target), &self.load).await?);
             }
         }
+        Ok(())
+    }
+
+    async fn locks(&self, store: Arc<dyn Store>, rows: &mut Vec<Row>) -> Result<(), Failure> {
+        let service: Arc<dyn LockService> = Arc::new(Durable::open(store, ServiceOptions::default()));
+        if self.args.scenario == Scenario::Handoff {
+            self.progress.next("hand-off");
+            rows.push(hand_off::measure("hand-off", service.clone(), &self.load).await?);
+        } else {
+            for (name, way) in [("lock + unlock", Way::Calls), ("lock + unlock, renewed by a task", Way::Leases)] {
+                self.progress.next(name);
+                let target = LockTarget::new(service.clone(), way, self.load.keys);
+                rows.push(clients::measure(name, Arc::new(target), &self.load).await?);
+            }
+        }
+        service.close().await;
         Ok(())
     }
 

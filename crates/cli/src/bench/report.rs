@@ -47,7 +47,7 @@ pub(crate) fn render(rows: &[Row], load: &Load, store: &str, output: &Output) ->
         });
         return format!("{document:#}");
     }
-    let heading = ["row", "moves/s", "mean ms", "p50 ms", "p99 ms", "success", "ratio", "CPU", "lost"];
+    let heading = ["row", "ok/s", "mean ms", "p50 ms", "p99 ms", "success", "ratio", "CPU", "lost"];
     let cells = rows.iter().map(|row| {
         let nodes: Vec<String> = row.node_shares_pct.iter().map(|share| format!("{share:.0} %")).collect();
         let nodes = if nodes.is_empty() { String::new() } else { format!(" ({})", nodes.join(" / ")) };

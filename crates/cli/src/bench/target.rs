@@ -17,7 +17,7 @@ const EVENT: &str = "turn";
 /// Instances that are started, or read, at once while a run is prepared and checked.
 const PREPARE_AT_ONCE: usize = 64;
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that can move instances.
 pub(crate) trait Target: Send + Sync + 'static {

@@ -16,6 +16,11 @@ pub(crate) struct Commits {
     lock_timeout_ms: Option<u64>,
     escalate_above: Option<String>,
     combine: bool,
+    // A server of an earlier version does not tell these.
+    #[serde(default)]
+    lock_key: Option<String>,
+    #[serde(default)]
+    on_lock_loss: Option<String>,
 }
 
 impl From<ConcurrencyOutline> for Commits {
@@ -28,6 +33,8 @@ impl From<ConcurrencyOutline> for Commits {
             lock_timeout_ms: outline.lock_timeout_ms,
             escalate_above: outline.escalate_above,
             combine: outline.combine,
+            lock_key: outline.lock_key,
+            on_lock_loss: outline.on_lock_loss.map(str::to_owned),
         }
     }
 }
@@ -40,10 +47,21 @@ impl Commits {
         if let Some(part) = &self.escalate_above {
             text += &format!(", row lock above {part} contended");
         }
+        if let Some(lock_key) = &self.lock_key {
+            text += &format!(", lease on {lock_key}");
+        }
         match (self.lock_timeout_ms, &self.on_locked) {
-            (Some(ms), _) => text += &format!(", waits up to {:?} for a locked row", Duration::from_millis(ms)),
+            (Some(ms), on_locked) => {
+                let what = if on_locked.is_some() { "a locked row" } else { "the lease" };
+                text += &format!(", waits up to {:?} for {what}", Duration::from_millis(ms));
+            }
             (None, Some(on_locked)) => text += &format!(", {on_locked} on a locked row"),
             (None, None) => {}
+        }
+        match self.on_lock_loss.as_deref() {
+            Some("row_lock") => text += ", row lock without the lock service",
+            Some(_) => text += ", refused without the lock service",
+            None => {}
         }
         if !self.combine {
             text += ", each command by itself";

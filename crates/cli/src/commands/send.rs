@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use lockkeeper_model::limits::FENCE_END;
+use lockkeeper_model::names::check_resource;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -20,6 +22,7 @@ Examples:
   lockkeeper send purchase/po-1 approve --as bob --as-roles finance --expected-version 2
   lockkeeper send stock/sku-1 take --data '{\"quantity\": 5}' --key order-4711
   lockkeeper send ticket/7 --to closed --from resolved
+  lockkeeper send stock/sku-1 take --data '{\"quantity\": 5}' --fence \"warehouse=$LOCKKEEPER_FENCE\"
 
 When the connection breaks or the server is busy, the command is sent again under the same
 idempotency key until --wait is over: it takes effect at most once. If nobody knows even then,
@@ -50,6 +53,9 @@ pub(crate) struct SendArgs {
     /// Refuse unless this is the current run.
     #[arg(long, value_name = "RUN")]
     pub run: Option<Uuid>,
+    /// Refuse if the lock RESOURCE has shown a newer fence than N; may be given for several locks.
+    #[arg(long = "fence", value_name = "RESOURCE=N", value_parser = fence)]
+    pub fences: Vec<(String, i64)>,
     /// Who acts.
     #[command(flatten)]
     pub sender: SenderArgs,
@@ -77,6 +83,17 @@ pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     if wait > WAIT_MAX { Err("at most 1h is allowed".to_owned()) } else { Ok(wait) }
 }
 
+/// Reads `RESOURCE=N`. A name may hold `=`, a number never does.
+fn fence(text: &str) -> Result<(String, i64), String> {
+    let expected = || "expected RESOURCE=N, for example inventory/sku-1=42".to_owned();
+    let (resource, fence) = text.rsplit_once('=').ok_or_else(expected)?;
+    check_resource(resource).map_err(|error| error.to_string())?;
+    match fence.parse() {
+        Ok(fence) if (1..FENCE_END).contains(&fence) => Ok((resource.to_owned(), fence)),
+        _ => Err(expected()),
+    }
+}
+
 /// The request's body; what was not given is not in it.
 fn body(args: &SendArgs) -> Result<Value, Failure> {
     let data = args.data.as_deref().map(input::read_data).transpose()?;
@@ -87,8 +104,20 @@ fn body(args: &SendArgs) -> Result<Value, Failure> {
         ("expected_version", args.expected_version.map(|v| json!(v))),
         ("run", args.run.map(|v| json!(v))),
         ("data", data.map(Value::Object)),
+        ("fences", fences(args)?),
         ("actor", args.sender.actor()),
     ];
     let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Ok(Value::Object(given.collect::<Map<_, _>>()))
+}
+
+/// The fences by their locks, if there are any; of one lock there is one.
+fn fences(args: &SendArgs) -> Result<Option<Value>, Failure> {
+    let mut fences = Map::new();
+    for (resource, fence) in &args.fences {
+        if fences.insert(resource.clone(), json!(fence)).is_some() {
+            return Err(Failure::usage(format!("--fence names {resource:?} twice")));
+        }
+    }
+    Ok((!fences.is_empty()).then_some(Value::Object(fences)))
 }

@@ -8,13 +8,7 @@ use crate::support::call::Call;
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_events_that_are_not_built_are_refused() {
     let (_store, _server, api) = begin().await;
-    let fields = [
-        ("mode", json!("async")),
-        ("mode", json!("later")),
-        ("fences", json!({ "r": 1 })),
-        ("priority", json!(9)),
-        ("priority", json!(0)),
-    ];
+    let fields = [("mode", json!("async")), ("mode", json!("later")), ("priority", json!(9)), ("priority", json!(0))];
     for (field, value) in fields {
         let mut event = json!({ "event": "submit" });
         event[field] = value.clone();
@@ -63,13 +57,6 @@ async fn blocks_of_definitions_that_are_not_built_are_refused() {
     let texts = [
         ("sla", text("sla: {lock_wait_p99: 500ms, on_breach: alert}", "", "")),
         ("consistency", text("consistency: available", "", "")),
-        ("on_lock_loss", text("on_lock_loss: refuse", "", "")),
-        ("lock_key", text("lock_key: data.sku", "", "")),
-        ("distributed", text("concurrency: {strategy: distributed}", "", "")),
-        ("scheduled", text("concurrency: {preset: scheduled}", "", "")),
-        ("lock_key", text("concurrency: {lock_key: data.sku}", "", "")),
-        ("distributed", text("", "", "concurrency: {strategy: distributed}")),
-        ("lock_key", text("", "", "concurrency: {lock_key: data.sku}")),
         ("after", text("", "after: {72h: b}", "")),
         ("task", text("", "task: {queue: q}", "")),
         ("effects", text("", "effects: [{webhook: \"https://erp.example/po\"}]", "")),

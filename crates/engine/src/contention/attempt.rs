@@ -7,11 +7,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Try {
     /// Another node was in the way: the conditional write was lost, or the wait for the row lock was longer than a
-    /// round trip and 1 ms.
+    /// round trip and 1 ms, or the wait for the lease longer than it takes.
     pub(crate) contended: bool,
     /// It was the last try that a command of the batch had. Counts as contended.
     pub(crate) exhausted: bool,
-    /// How long the row lock was waited for; none where none was taken.
+    /// It could be done under a lease: its definition names a lock, and there is a lock service.
+    pub(crate) may_lease: bool,
+    /// How long the row lock, or the lease, was waited for; none where none was taken.
     pub(crate) lock_wait: Option<Duration>,
     /// How long the batch's oldest command had waited on this node.
     pub(crate) queue_wait: Duration,

@@ -23,13 +23,13 @@ pub struct Explanation<K> {
     pub contended: f64,
     /// The threshold of its workflow, 0 to 1, as last reported; none before the first try.
     pub escalate_above: Option<f64>,
-    /// How much has been gathered of what leads to the other rung, 0 to 1.
+    /// How much has been gathered of what leads to another rung, 0 to 1.
     pub evidence: f64,
     /// How its tries went; none if there was none, or if another key has most of the slot.
     pub waits: Option<Waits>,
-    /// On the row lock: how long it stays there whatever happens.
+    /// On the row lock or the lease: how long it stays there whatever happens.
     pub dwell_left_ms: Option<u64>,
-    /// On the row lock: when it comes down if tries go on as now, and none of them is contended.
+    /// On the row lock or the lease: when it comes down if tries go on as now, and none of them is contended.
     pub may_come_down_in_ms: Option<u64>,
     /// Another key shares this key's slot (by a collision of hashes), and with it the rung, and `since` to `evidence`.
     pub shared_slot: bool,
@@ -40,7 +40,7 @@ pub struct Explanation<K> {
 /// How the tries of a key went lately: means and maxima that fade (to 37 % after 30 s).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waits {
-    /// Waiting for the row lock. A try that takes none counts as no wait.
+    /// Waiting for the row lock, or for the lease. A try that takes none counts as no wait.
     pub lock_wait: Wait,
     /// Waiting on this node before the try.
     pub queue_wait: Wait,

@@ -1,15 +1,19 @@
-//! Contention control: which keys commit under a row lock because other nodes write them too. Pure: no I/O, no clock, no
+//! Contention control: which keys commit under a row lock or a lease because other nodes write them too. Pure: no I/O, no clock, no
 //! task; the engine reports each try and asks for the rung.
 //!
 //! # The rule
 //!
-//! Each key is on one of two rungs, and gathers evidence for leaving it ([`evidence`]), one try at a time:
+//! Each key is on one of three rungs, and gathers evidence for leaving it ([`evidence`]), one try at a time:
 //!
 //! - on [`Rung::Optimistic`] the sum grows by what a try is contended (0 or 1) beyond 0.8 x `escalate_above`. At
 //!   16 it goes up; on retry exhaustion it goes up at once;
 //! - on [`Rung::RowLock`] the sum grows by what a try is less contended than 0.4 x `escalate_above`. At 8 it comes
 //!   down, but not before its dwell of 30 s; and it comes down when no try was contended for five minutes, which covers
 //!   idle and slow keys. Going up again within five minutes doubles the dwell, to ten minutes at most;
+//! - from the row lock it goes up to [`Rung::Lease`], where the definition names a lock, by the same rule against ten times
+//!   the threshold (50 % at most): contended are now waits for the row. From there it comes down to the row lock by the
+//!   same rule against 0.4 x that, after the same dwell: contended are waits for the lease. It comes down at once when the
+//!   lock service is gone, and then stays on the row lock for the dwell;
 //! - a sum never falls below zero, and tries beyond 20 a second count in proportion.
 //!
 //! So for the default threshold: at 5 % and more a key goes up and stays, at 2 % and less it never does, and in between
@@ -80,8 +84,8 @@ impl<K: Hash + Eq + Clone> Contention<K> {
         self.slots.read(Place::of(key)).map_or(Rung::Optimistic, |slot| slot.rung_at(now.tick()))
     }
 
-    /// Takes note of a try of `key`, and tells the switches that became known by it, in order: mostly none, at most two (a
-    /// key that came down unnoticed and now goes up again). With a collision they may be another key's.
+    /// Takes note of a try of `key`, and tells the switches that became known by it, in order: mostly none, at most three (a
+    /// key that came down unnoticed, twice, and now goes up again). With a collision they may be another key's.
     /// `escalate_above` is the workflow's threshold, from 0 to 1; 1 means that only retry exhaustion leads up.
     pub(crate) fn report(&self, key: &K, escalate_above: f64, attempt: &Try, now: Now) -> Vec<Switch<K>> {
         let place = Place::of(key);
@@ -90,11 +94,20 @@ impl<K: Hash + Eq + Clone> Contention<K> {
         changes.into_iter().flatten().map(|change| self.stories.record(place, key, change, now)).collect()
     }
 
+    /// The lock service is gone: `key` comes down from the lease, if it is there.
+    pub(crate) fn lose_locks(&self, key: &K, now: Now) -> Option<Switch<K>> {
+        let place = Place::of(key);
+        // Mostly it is not there, and then no page is to be made for it.
+        self.slots.read(place).filter(|slot| slot.rung_at(now.tick()) == Rung::Lease)?;
+        let change = self.slots.write(place, |slot| slot.lose_locks(now.tick()))?;
+        Some(self.stories.record(place, key, change, now))
+    }
+
     /// All that is known of `key`.
     pub(crate) fn explain(&self, key: &K, now: Now) -> Explanation<K> {
         let place = Place::of(key);
         let slot = self.slots.read(place);
-        let unnoticed = slot.and_then(|slot| slot.unnoticed(now.tick()));
+        let unnoticed = slot.map_or([None, None], |slot| slot.unnoticed(now.tick()));
         let (switches, others_switched) = self.stories.of(place, key, unnoticed, now);
         let reported = slot.is_some_and(|slot| slot.is_used());
         let view = slot.unwrap_or_default().view(now.tick());

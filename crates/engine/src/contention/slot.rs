@@ -17,7 +17,7 @@ const FADING: Duration = Duration::from_secs(30);
 /// key must be quiet for 20 s to come down.
 const COUNTED_TRIES_MAX: f32 = 600.0;
 
-/// A key stays on the row lock for so long at least: two switches a minute are the most that one key can cause.
+/// A key stays on the row lock, and on the lease, for so long at least: two switches a minute are the most that one key can cause.
 const DWELL: Duration = Duration::from_secs(30);
 
 /// The dwell is doubled no further than this: ten minutes on the row lock cost little, an hour would look stuck.
@@ -55,7 +55,8 @@ pub(super) struct Slot {
     /// Whose figures these are: the key with most of the reports, found by a majority vote (Boyer and Moore).
     owner: u16,
     claim: u8,
-    /// Of the last switch; it implies the rung.
+    rung: Rung,
+    /// Of the last switch.
     reason: Option<Reason>,
     /// How often the dwell is doubled.
     doublings: u8,
@@ -67,6 +68,8 @@ const _: () = assert!(size_of::<Slot>() <= 64, "a slot is one cache line");
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) at: Tick,
+    pub(super) from: Rung,
+    pub(super) to: Rung,
     pub(super) reason: Reason,
     pub(super) tries: f32,
     pub(super) contended: f32,
@@ -86,53 +89,67 @@ pub(super) struct View {
     pub(super) threshold: Threshold,
     pub(super) figures: Figures,
     pub(super) owner: u16,
-    /// On the row lock: the rest of the dwell, and the time until it comes down if nothing more is contended.
+    /// On the row lock or the lease: the rest of the dwell, and the time until it comes down if nothing more is contended.
     pub(super) stays: Option<(Duration, Duration)>,
 }
 
 impl Slot {
-    /// Takes note of a try, and switches if that is due. At most two switches: a coming down that was due before, and
-    /// a going up.
-    pub(super) fn report(&mut self, threshold: Threshold, owner: u16, attempt: &Try, now: Tick) -> [Option<Change>; 2] {
+    /// Takes note of a try, and switches if that is due. At most three switches: two coming down that were due before, and
+    /// one more.
+    pub(super) fn report(&mut self, threshold: Threshold, owner: u16, attempt: &Try, now: Tick) -> [Option<Change>; 3] {
         let now = now.max(self.last);
         self.threshold = threshold;
-        let earlier = self.come_down(now);
+        let [first, second] = self.come_down_to_now(now);
         self.count(owner, attempt, now);
-        let later = match self.rung() {
-            Rung::Optimistic if attempt.exhausted => Some(self.go_up(Reason::Exhausted, now)),
-            Rung::Optimistic if self.evidence.suffices(Rung::Optimistic) => Some(self.go_up(Reason::Score, now)),
-            Rung::Optimistic => None,
-            Rung::RowLock => self.come_down(now),
+        let up = match self.rung {
+            Rung::Optimistic if attempt.exhausted => Some(Reason::Exhausted),
+            Rung::Optimistic if self.evidence.leads_up() => Some(Reason::Score),
+            Rung::RowLock if self.evidence.leads_up() && self.may_lease(attempt, now) => Some(Reason::Score),
+            _ => None,
         };
-        self.evidence.keep_to_needed(self.rung());
-        [earlier, later]
+        let last = match up {
+            Some(reason) => Some(self.go_up(reason, now)),
+            None => self.come_down(now),
+        };
+        self.evidence.keep_to_needed();
+        [first, second, last]
+    }
+
+    /// The lock service is gone: down from the lease.
+    pub(super) fn lose_locks(&mut self, now: Tick) -> Option<Change> {
+        let now = now.max(self.last);
+        (self.rung_at(now) == Rung::Lease).then(|| self.switch(Rung::RowLock, Reason::LocksGone, now))
     }
 
     /// The rung at `now`, which a key may have come down to since the last report.
-    pub(super) fn rung_at(&self, now: Tick) -> Rung {
-        if self.due(now).is_some() { Rung::Optimistic } else { self.rung() }
+    pub(super) fn rung_at(mut self, now: Tick) -> Rung {
+        // Mostly nothing is due.
+        if self.due(now).is_some() {
+            self.come_down_to_now(now);
+        }
+        self.rung
     }
 
-    /// The coming down that is due at `now` and was not yet noticed.
-    pub(super) fn unnoticed(mut self, now: Tick) -> Option<Change> {
-        self.come_down(now)
+    /// What is due at `now` and was not yet noticed.
+    pub(super) fn unnoticed(mut self, now: Tick) -> [Option<Change>; 2] {
+        self.come_down_to_now(now)
     }
 
     /// All that can be told at `now`.
     pub(super) fn view(mut self, now: Tick) -> View {
-        self.come_down(now);
+        self.come_down_to_now(now);
         let left = fading(now.since(self.last));
         self.figures.fade(left);
         View {
-            rung: self.rung(),
+            rung: self.rung,
             last: self.reason.map(|reason| (reason, self.since)),
             tries: self.tries * left,
             contended: self.contended * left,
-            evidence: self.evidence.share(self.rung()),
+            evidence: self.evidence.share(),
             threshold: self.threshold,
             figures: self.figures,
             owner: self.owner,
-            stays: (self.rung() == Rung::RowLock).then(|| self.stays(left, now)),
+            stays: (self.rung != Rung::Optimistic).then(|| self.stays(left, now)),
         }
     }
 
@@ -141,11 +158,9 @@ impl Slot {
         self.tries > 0.0
     }
 
-    fn rung(&self) -> Rung {
-        match self.reason {
-            Some(reason) => reason.leads_to(),
-            None => Rung::Optimistic,
-        }
+    /// Whether a try may lead up to the lease; after the lock service was gone, not before the dwell is over.
+    fn may_lease(&self, attempt: &Try, now: Tick) -> bool {
+        attempt.may_lease && (self.reason != Some(Reason::LocksGone) || now >= self.dwell_over())
     }
 
     fn dwell(&self) -> Duration {
@@ -159,36 +174,45 @@ impl Slot {
     /// When the key comes down, or came down, if it has by `now`. It follows from the last report and the time alone,
     /// so it does not matter how often anybody asks.
     fn due(&self, now: Tick) -> Option<Tick> {
-        if self.rung() == Rung::Optimistic {
+        if self.rung == Rung::Optimistic {
             return None;
         }
-        let quiet = if self.evidence.suffices(Rung::RowLock) { self.last } else { self.contended_at.after(QUIET) };
+        let quiet = if self.evidence.leads_down() { self.last } else { self.contended_at.after(QUIET) };
         let at = quiet.max(self.dwell_over());
         (at <= now).then_some(at)
     }
 
     fn come_down(&mut self, now: Tick) -> Option<Change> {
         let at = self.due(now)?;
-        Some(self.switch(Reason::Quiet, at))
+        Some(self.switch(self.rung.below(), Reason::Quiet, at))
+    }
+
+    /// There are two rungs to come down from.
+    fn come_down_to_now(&mut self, now: Tick) -> [Option<Change>; 2] {
+        let first = self.come_down(now);
+        let second = if first.is_some() { self.come_down(now) } else { None };
+        [first, second]
     }
 
     fn go_up(&mut self, reason: Reason, now: Tick) -> Change {
-        let again = self.reason.is_some() && now.since(self.since) <= AGAIN;
-        self.doublings = match again {
-            true if self.dwell() < DWELL_MAX => self.doublings + 1,
-            true => self.doublings,
-            false => 0,
+        let came_down = self.reason.is_some_and(|last| !last.is_up());
+        let again = came_down && now.since(self.since) <= AGAIN;
+        self.doublings = match (again, self.rung) {
+            (true, _) if self.dwell() < DWELL_MAX => self.doublings + 1,
+            // Two steps up are one climb.
+            (true, _) | (false, Rung::RowLock) => self.doublings,
+            (false, _) => 0,
         };
         self.contended_at = now;
-        self.switch(reason, now)
+        self.switch(self.rung.above(), reason, now)
     }
 
-    fn switch(&mut self, reason: Reason, at: Tick) -> Change {
-        let (rung, threshold) = (self.rung(), self.threshold);
-        let (tries, contended) = (self.evidence.tries(), self.evidence.contended(rung, threshold));
+    fn switch(&mut self, to: Rung, reason: Reason, at: Tick) -> Change {
+        let (from, threshold) = (self.rung, self.threshold);
+        let (tries, contended) = (self.evidence.tries(), self.evidence.contended(from, threshold));
         self.evidence = Evidence::default();
-        (self.reason, self.since) = (Some(reason), at);
-        Change { at, reason, tries, contended, threshold, dwell: self.dwell() }
+        (self.rung, self.reason, self.since) = (to, Some(reason), at);
+        Change { at, from, to, reason, tries, contended, threshold, dwell: self.dwell() }
     }
 
     fn count(&mut self, owner: u16, attempt: &Try, now: Tick) {
@@ -208,7 +232,7 @@ impl Slot {
             self.evidence = Evidence::default();
         }
         let weight = (COUNTED_TRIES_MAX / self.tries).min(1.0);
-        self.evidence.add(self.rung(), self.threshold, contended, weight);
+        self.evidence.add(self.rung, self.threshold, (contended, attempt.may_lease), weight);
         self.last = now;
     }
 
@@ -227,7 +251,7 @@ impl Slot {
         let quiet = self.contended_at.after(QUIET).since(now);
         // Tries a second that count, as they are now.
         let rate = (self.tries * left).min(COUNTED_TRIES_MAX) / FADING.as_secs_f32();
-        let proven = self.evidence.tries_missing(self.threshold) / rate;
+        let proven = self.evidence.tries_missing(self.rung, self.threshold) / rate;
         let proven = Duration::try_from_secs_f32(proven).unwrap_or(Duration::MAX);
         (dwell, dwell.max(quiet.min(proven)))
     }

@@ -43,12 +43,12 @@ impl<K: Clone + Eq> Stories<K> {
         switch
     }
 
-    /// The switches that `key` caused, with the one that is due and not yet noticed; and whether the slot's last one was
+    /// The switches that `key` caused, with those that are due and not yet noticed; and whether the slot's last one was
     /// another key's.
-    pub(super) fn of(&self, place: Place, key: &K, unnoticed: Option<Change>, now: Now) -> (Vec<Switch<K>>, bool) {
+    pub(super) fn of(&self, place: Place, key: &K, unnoticed: [Option<Change>; 2], now: Now) -> (Vec<Switch<K>>, bool) {
         let inner = self.inner();
         let story = inner.by_slot.get(&place.slot);
-        let unnoticed = unnoticed.map(|change| tell(story, key, change, now));
+        let unnoticed: Vec<_> = unnoticed.into_iter().flatten().map(|change| tell(story, key, change, now)).collect();
         let all = story.into_iter().flat_map(|story| &story.switches).chain(&unnoticed);
         let others = all.clone().last().is_some_and(|switch| switch.key != *key);
         (all.filter(|switch| switch.key == *key).cloned().collect(), others)
@@ -81,12 +81,9 @@ impl<K> Inner<K> {
 
 /// A change in words. Who comes down is who went up, whichever key of the slot was reported since.
 fn tell<K: Clone>(story: Option<&Story<K>>, key: &K, change: Change, now: Now) -> Switch<K> {
-    let to = change.reason.leads_to();
-    let went_up = story.and_then(|story| story.switches.back()).filter(|last| last.to == Rung::RowLock);
-    let (from, key) = match to {
-        Rung::Optimistic => (Rung::RowLock, went_up.map_or(key, |up| &up.key)),
-        Rung::RowLock => (Rung::Optimistic, key),
-    };
+    let Change { from, to, .. } = change;
+    let last = story.and_then(|story| story.switches.back()).filter(|last| last.to != Rung::Optimistic);
+    let key = if to < from { last.map_or(key, |up| &up.key) } else { key };
     let score = if change.tries > 0.0 { f64::from(change.contended / change.tries) } else { 0.0 };
     Switch {
         key: key.clone(),

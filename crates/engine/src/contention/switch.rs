@@ -7,13 +7,44 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
 /// How the commits of a key are ordered against those of other nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
     /// A conditional write alone: cheapest while nobody else writes.
+    #[default]
     Optimistic,
     /// The row is locked before it is read: one round trip more, and no lost work.
     RowLock,
+    /// A lease is held over many commits: nodes take turns, and nobody waits with a connection in its hands. Only where the
+    /// definition names a lock.
+    Lease,
+}
+
+impl Rung {
+    /// The next one up.
+    pub(super) fn above(self) -> Self {
+        match self {
+            Self::Optimistic => Self::RowLock,
+            Self::RowLock | Self::Lease => Self::Lease,
+        }
+    }
+
+    /// The next one down.
+    pub(super) fn below(self) -> Self {
+        match self {
+            Self::Optimistic | Self::RowLock => Self::Optimistic,
+            Self::Lease => Self::RowLock,
+        }
+    }
+
+    /// For people.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Optimistic => "optimistic commits",
+            Self::RowLock => "the row lock",
+            Self::Lease => "the lease",
+        }
+    }
 }
 
 /// Why a key changed its rung.
@@ -26,15 +57,14 @@ pub enum Reason {
     Exhausted,
     /// Down: hardly any try was contended any more, or none for five minutes.
     Quiet,
+    /// Down from the lease: the lock service did not answer.
+    LocksGone,
 }
 
 impl Reason {
-    /// The rung that it leads to.
-    pub(super) fn leads_to(self) -> Rung {
-        match self {
-            Self::Score | Self::Exhausted => Rung::RowLock,
-            Self::Quiet => Rung::Optimistic,
-        }
+    /// Whether it leads up.
+    pub(super) fn is_up(self) -> bool {
+        matches!(self, Self::Score | Self::Exhausted)
     }
 }
 
@@ -61,28 +91,31 @@ pub struct Switch<K> {
     pub escalate_above: f64,
     /// Why.
     pub reason: Reason,
-    /// How long a key stays on the row lock at least: from now on when it went up, until now when it came down.
+    /// How long a key stays on an upper rung at least: from now on when it went up, until now when it came down.
     #[serde(rename = "dwell_ms", serialize_with = "millis")]
     pub dwell: Duration,
 }
 
 impl<K> fmt::Display for Switch<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { score, tries, contended, escalate_above, dwell, .. } = self;
+        let Self { to, score, tries, contended, escalate_above, dwell, .. } = self;
         let numbers = match tries {
             0.0 => String::new(),
             _ => format!(": {contended:.0} of {tries:.0} tries contended ({:.1} %)", score * 100.0),
         };
-        let (dwell, threshold) = (dwell.as_secs(), (escalate_above * 1e4).round() / 1e2);
+        let (to, dwell, threshold) = (to.words(), dwell.as_secs(), (escalate_above * 1e4).round() / 1e2);
         match self.reason {
             Reason::Score => {
-                write!(f, "up to the row lock for at least {dwell} s{numbers}, escalate_above is {threshold} %")
+                write!(f, "up to {to} for at least {dwell} s{numbers}, escalate_above is {threshold} %")
             }
             Reason::Exhausted => {
-                write!(f, "up to the row lock for at least {dwell} s, as a command had used up its tries{numbers}")
+                write!(f, "up to {to} for at least {dwell} s, as a command had used up its tries{numbers}")
             }
             Reason::Quiet => {
-                write!(f, "down to optimistic commits after a dwell of {dwell} s, as it is quiet{numbers}")
+                write!(f, "down to {to} after a dwell of {dwell} s, as it is quiet{numbers}")
+            }
+            Reason::LocksGone => {
+                write!(f, "down to {to} for at least {dwell} s, as the lock service does not answer")
             }
         }
     }

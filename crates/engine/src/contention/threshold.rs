@@ -1,5 +1,7 @@
 //! Which share of contended tries is too much: what a workflow calls `escalate_above`.
 
+use super::switch::Rung;
+
 /// Tries count against a key from this share of the threshold on. In the sequential test for "at the threshold or
 /// above" against "quiet" the best place is between the two; at 0.8 a key that stays exactly at its threshold is still
 /// found, and one at 0.6 of it (3 % of 5 %) is practically never.
@@ -8,6 +10,13 @@ const COUNTED_FROM: f32 = 0.8;
 /// A key is quiet below this share of the threshold (2 % of 5 %): the gap between this and `COUNTED_FROM` is what keeps
 /// a key in between where it is.
 const QUIET_BELOW: f32 = 0.4;
+
+/// A lease is worth its calls where a row lock is waited for ten times as often as would lead up to it: at 50 % of 5 %, nodes
+/// spend as long waiting for the row as they work on it, each with a connection in its hands.
+const LEASE_FACTOR: f32 = 10.0;
+
+/// More than every second try is not asked for, however high the threshold is.
+const LEASE_MAX: f32 = 0.5;
 
 /// The threshold of workflows that set none.
 const DEFAULT: f32 = 0.05;
@@ -34,15 +43,29 @@ impl Threshold {
         self.0 == Self::WHOLE
     }
 
-    /// The share of contended tries that tries are measured against on the optimistic rung.
-    pub(super) fn counted_from(self) -> f32 {
-        self.of_whole() * COUNTED_FROM
+    /// The share of contended tries from which on they speak for going up from `rung`.
+    pub(super) fn counted_from(self, rung: Rung) -> f32 {
+        COUNTED_FROM * self.up_from(rung)
     }
 
-    /// The share of contended tries that tries are measured against on the row lock. Without a threshold it is that of
-    /// the default one: 40 % would be quiet otherwise.
-    pub(super) fn quiet_below(self) -> f32 {
-        QUIET_BELOW * if self.is_off() { DEFAULT } else { self.of_whole() }
+    /// The share of contended tries below which they speak for coming down from `rung`.
+    pub(super) fn quiet_below(self, rung: Rung) -> f32 {
+        QUIET_BELOW
+            * match rung {
+                Rung::Optimistic => 0.0,
+                Rung::RowLock => self.up_from(Rung::Optimistic),
+                Rung::Lease => self.up_from(Rung::RowLock),
+            }
+    }
+
+    /// The share of contended tries that is too much on `rung`. Without a threshold it is that of the default one beyond
+    /// the first: 40 % would be quiet otherwise.
+    fn up_from(self, rung: Rung) -> f32 {
+        let own = if self.is_off() { DEFAULT } else { self.of_whole() };
+        match rung {
+            Rung::Optimistic => own,
+            Rung::RowLock | Rung::Lease => (LEASE_FACTOR * own).min(LEASE_MAX).max(own),
+        }
     }
 
     fn of_whole(self) -> f32 {

@@ -1,5 +1,5 @@
 //! Serves one batch of one instance: on a snapshot by the conditional write alone, or under the row lock, as the
-//! definition says and contention asks. Whichever it is, the write is on the condition that the version is still the one
+//! definition says and contention asks; with a lease or without. Whichever it is, the write is on the condition that the version is still the one
 //! that was decided on.
 //!
 //! Invariants:
@@ -10,6 +10,7 @@
 //!   the same expected version.
 
 mod backoff;
+mod lease;
 mod plan;
 mod row_lock;
 mod settle;
@@ -20,19 +21,21 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{Instance, InstanceKey, Refusal};
-use lockkeeper_store::{ChangeSet, CommitError, Record, StoredKey, Verdict};
+use lockkeeper_store::{ChangeSet, CommitError, Fence, Record, StoredKey, Verdict};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 pub(crate) use self::backoff::{backoff, pause};
 use self::plan::Plan;
 use self::settle::{Unsettled, finish};
-use crate::batch::{self, Folded, Member, Snapshot, stored_answer};
+use crate::batch::{self, FoldBy, Folded, Member, Snapshot, stored_answer};
 use crate::codec;
 use crate::combiner::Driver;
 use crate::contention::Try;
 use crate::definitions::unavailable;
 use crate::engine::{Answer, Inner};
+use crate::fences;
+use crate::leases::Share;
 use crate::limits::ADAPTIVE_LOSSES_MAX;
 use crate::pending::Pending;
 
@@ -41,12 +44,19 @@ struct Sent {
     commit_id: Uuid,
     expected_version: i64,
     life: Option<i64>,
+    fences: Vec<Fence>,
     at: Instant,
 }
 
 impl Sent {
     fn of(set: &ChangeSet) -> Self {
-        Self { commit_id: set.commit_id, expected_version: set.expected_version, life: set.life, at: Instant::now() }
+        Self {
+            commit_id: set.commit_id,
+            expected_version: set.expected_version,
+            life: set.life,
+            fences: set.fences.clone(),
+            at: Instant::now(),
+        }
     }
 }
 
@@ -141,22 +151,40 @@ impl<'a> Attempt<'a> {
         for pending in &mut batch {
             pending.concurrency = judges.concurrency_of(&snapshot, &pending.command.action);
         }
-        self.begin_try(&batch);
         let rung = self.inner.contention.rung(self.key, self.inner.moment());
+        batch = self.with_leases(batch, &snapshot, &judges, rung);
+        if batch.is_empty() {
+            return Step::Done;
+        }
+        let older = if self.unsettled.is_empty() { fences::take_older(&mut batch) } else { Vec::new() };
+        if !older.is_empty() {
+            Box::pin(Attempt::new(self.inner, self.key, self.driver).run(batch)).await;
+            return Step::Again(older);
+        }
+        self.begin_try(&batch);
         match plan::of(&batch, rung, Instant::now()) {
             Plan::Snapshot => {}
             plan => return self.under_lock(batch, plan, &snapshot).await,
         }
-        let inner = self.inner;
-        match batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await {
+        match batch::fold(self.key, batch, &snapshot, &judges, self.fold_by()).await {
             Ok(folded) => self.commit(folded, &snapshot).await,
             Err((batch, refusal)) => self.no_snapshot(batch, refusal).await,
         }
     }
 
+    fn fold_by(&self) -> FoldBy<'_> {
+        let inner = self.inner;
+        FoldBy { clock: &*inner.clock, key_life: inner.options.key_life, whole: !self.unsettled.is_empty() }
+    }
+
     fn begin_try(&mut self, batch: &[Pending]) {
         let oldest = batch.iter().map(|pending| pending.arrived).min();
+        // A lease that others held before is waited for by all that share it.
+        let lease = batch.iter().find_map(|pending| pending.lease.as_ref());
         self.now = Try {
+            contended: lease.is_some_and(Share::contended),
+            lock_wait: lease.map(Share::waited),
+            may_lease: self.inner.leases.is_some() && batch.iter().any(|p| p.concurrency.lock_key.is_some()),
             queue_wait: oldest.map_or(Duration::ZERO, |arrived| arrived.elapsed()),
             commands: u32::try_from(batch.len()).unwrap_or(u32::MAX),
             ..Try::default()
@@ -175,6 +203,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn commit(&mut self, mut folded: Folded, snapshot: &Snapshot) -> Step {
+        self.put_back(std::mem::take(&mut folded.rest), folded.members.is_empty(), snapshot.version);
         let idle_keys = folded.idle_keys();
         let Some(set) = folded.set.take() else {
             return self.answer_unchanged(folded, snapshot, idle_keys).await;
@@ -193,7 +222,7 @@ impl<'a> Attempt<'a> {
         // Judged before the wait for the verdict: that the row was waited for is contention, however long.
         self.young = snapshot.is_young();
         let verdict = self.inner.store.commit(set).await;
-        self.now.contended = match verdict {
+        self.now.contended |= match verdict {
             Ok(Verdict::Lost(_)) => self.young,
             Ok(Verdict::LockTimeout { .. }) => true,
             _ => false,
@@ -231,6 +260,7 @@ impl<'a> Attempt<'a> {
                     commit_id,
                     expected_version: sent.expected_version,
                     life: sent.life,
+                    fences: sent.fences,
                     instance: folded.instance.take(),
                     answers,
                 });
@@ -255,6 +285,11 @@ impl<'a> Attempt<'a> {
         if matches!(verdict, Verdict::Unmet { .. }) {
             self.inner.definitions.forget_newest(&self.key.workflow);
         }
+        if let Verdict::Fenced { resource, last, .. } = &verdict {
+            // The version is still the one that was decided on, and a later fence stays seen: open commits that carry an
+            // earlier one have not taken place and never will.
+            self.unsettled.retain(|open| !open.is_late(resource, *last));
+        }
         if !self.unsettled.is_empty() {
             // The open commit may be what came between; settle that first.
             self.inner.cache.forget(self.key);
@@ -265,8 +300,9 @@ impl<'a> Attempt<'a> {
             Verdict::Committed => Step::Done,
             Verdict::Lost(record) => self.lost(folded.into_pending(), record).await,
             Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
-            // No set carries fences yet; one that did would end as a conflict.
-            Verdict::Fenced { .. } => self.lost_attempts(folded.into_pending(), sent.expected_version),
+            Verdict::Fenced { resource, last, .. } => {
+                self.fenced(folded.members, &resource, last, sent.expected_version)
+            }
             Verdict::Unmet { .. } => {
                 // Nobody has written the instance: only the definition was another.
                 self.young = false;
@@ -359,6 +395,8 @@ impl<'a> Attempt<'a> {
                 at_once.push(pending);
             } else {
                 let pause = backoff(first, pending.losses);
+                // Nothing is held over a backoff.
+                pending.lease = None;
                 self.inner.retry_later(pending, pause);
             }
         }

@@ -39,7 +39,12 @@ fn wants_lock(pending: &Pending, rung: Rung) -> bool {
     match pending.concurrency.strategy {
         Strategy::Optimistic => false,
         Strategy::Pessimistic => true,
-        Strategy::Adaptive => rung == Rung::RowLock || is_last_attempt(pending),
+        Strategy::Distributed => pending.locks_gone,
+        Strategy::Adaptive => match rung {
+            Rung::Optimistic => is_last_attempt(pending),
+            Rung::RowLock => true,
+            Rung::Lease => pending.lease.is_none(),
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 //! The lock is held while the batch is decided in memory, and over nothing else.
 
 use lockkeeper_model::Refusal;
-use lockkeeper_model::definition::OnLocked as Wish;
+use lockkeeper_model::definition::{OnLocked as Wish, Strategy};
 use lockkeeper_store::{LockError, Locked, OnLocked, RowLock, StoredKey};
 use tokio::time::Instant;
 
@@ -99,6 +99,11 @@ impl Attempt<'_> {
             for pending in &mut more {
                 pending.concurrency = judges.concurrency_of(snapshot, &pending.command.action);
             }
+            if judges.may_lease() {
+                // Who needs a lease comes in only by its own turn.
+                let bare = |p: &mut Pending| p.concurrency.strategy == Strategy::Distributed && p.lease.is_none();
+                self.put_back(more.extract_if(.., bare).collect(), false, snapshot.version);
+            }
         }
         self.now.commands += u32::try_from(more.len()).unwrap_or(0);
         self.inner.observe(self.key, more.len(), more.len());
@@ -120,7 +125,7 @@ impl Attempt<'_> {
             return self.without_lock(batch, &snapshot).await;
         };
         let inner = self.inner;
-        let folded = batch::fold(self.key, batch, &snapshot, &judges, &*inner.clock, inner.options.key_life).await;
+        let folded = batch::fold(self.key, batch, &snapshot, &judges, self.fold_by()).await;
         let mut folded = match folded {
             Ok(folded) => folded,
             Err((batch, refusal)) => {
@@ -128,6 +133,7 @@ impl Attempt<'_> {
                 return self.no_snapshot(batch, refusal).await;
             }
         };
+        self.put_back(std::mem::take(&mut folded.rest), folded.members.is_empty(), snapshot.version);
         folded.replay(keys);
         // Keys of newcomers that change nothing: the lock was got without a look at them.
         let unseen: Vec<String> = folded.idle_keys().into_iter().filter(|key| !seen.contains(key)).collect();
@@ -158,8 +164,7 @@ impl Attempt<'_> {
             Ok(judges) => judges,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
-        let inner = self.inner;
-        match batch::fold(self.key, batch, snapshot, &judges, &*inner.clock, inner.options.key_life).await {
+        match batch::fold(self.key, batch, snapshot, &judges, self.fold_by()).await {
             Ok(folded) => self.commit(folded, snapshot).await,
             Err((batch, refusal)) => self.no_snapshot(batch, refusal).await,
         }

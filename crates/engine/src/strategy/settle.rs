@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lockkeeper_model::{Instance, Refusal};
+use lockkeeper_store::Fence;
 use uuid::Uuid;
 
 use super::{Attempt, Step, pause, refuse_all};
@@ -18,8 +19,16 @@ pub(super) struct Unsettled {
     pub(super) commit_id: Uuid,
     pub(super) expected_version: i64,
     pub(super) life: Option<i64>,
+    pub(super) fences: Vec<Fence>,
     pub(super) instance: Option<Arc<Instance>>,
     pub(super) answers: Vec<Answer>,
+}
+
+impl Unsettled {
+    /// Whether it carries an earlier fence of `resource` than `last`.
+    pub(super) fn is_late(&self, resource: &str, last: i64) -> bool {
+        self.fences.iter().any(|own| *own.resource == *resource && own.fence < last)
+    }
 }
 
 impl Attempt<'_> {

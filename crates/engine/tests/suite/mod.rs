@@ -3,7 +3,11 @@
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "a test")]
 
 mod batches;
+mod faulty_locks;
+mod fences;
+mod leases;
 mod nodes;
+mod rungs;
 mod strategies;
 pub mod support;
 mod unknown;

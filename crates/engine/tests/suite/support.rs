@@ -10,14 +10,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper_engine::{Answer, DefinitionText, Engine, HistoryItem, Options};
+use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
+use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
-    Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
+    AllVerdict, ChangeSet, CommitError, Confirmation, Event, Fence, ListQuery, LockError, Locked, OnLocked, Page,
+    ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
+
+use super::faulty_locks::FaultyLocks;
 
 /// How the next commit goes wrong.
 pub enum Fault {
@@ -56,6 +60,8 @@ pub struct FaultyStore {
     pub life: AtomicI64,
     /// Reads fail while it is set.
     pub blind: std::sync::atomic::AtomicBool,
+    /// The fences of what was committed here, in order.
+    pub fences: Mutex<Vec<Fence>>,
 }
 
 impl FaultyStore {
@@ -75,6 +81,7 @@ impl FaultyStore {
             deliver_in_read: false.into(),
             life: AtomicI64::new(0),
             blind: false.into(),
+            fences: Mutex::default(),
         })
     }
 
@@ -163,7 +170,12 @@ impl FaultyStore {
         commit: impl AsyncFnOnce(ChangeSet) -> Result<Verdict, CommitError>,
     ) -> Result<Verdict, CommitError> {
         set.life = set.life.map(|life| life - self.life());
+        let fences = set.fences.clone();
         Ok(match self.commit_faultily(set, commit).await? {
+            Verdict::Committed => {
+                self.fences.lock().unwrap().extend(fences);
+                Verdict::Committed
+            }
             Verdict::Lost(record) => Verdict::Lost(record.map(|record| self.living(record))),
             other => other,
         })
@@ -233,7 +245,14 @@ impl Store for FaultyStore {
         let fault = self.faults.lock().unwrap().pop_front();
         let unknown = || Err(CommitError::Unknown("the connection broke".into()));
         match fault {
-            None => self.inner.commit_all(sets).await,
+            None => {
+                let fences: Vec<Fence> = sets.iter().flat_map(|set| set.fences.clone()).collect();
+                let verdict = self.inner.commit_all(sets).await;
+                if verdict == Ok(AllVerdict::Committed) {
+                    self.fences.lock().unwrap().extend(fences);
+                }
+                verdict
+            }
             Some(Fault::ArrivesLater) => {
                 self.late.lock().unwrap().push(sets);
                 unknown()
@@ -288,6 +307,22 @@ impl Store for FaultyStore {
         self.inner.purge_fences(before, limit).await
     }
 
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
+        self.inner.lease(request).await
+    }
+
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError> {
+        self.inner.leases(query).await
+    }
+
+    async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError> {
+        self.inner.lease_edges().await
+    }
+
+    fn woken(&self) -> broadcast::Receiver<LeaseId> {
+        self.inner.woken()
+    }
+
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
         self.inner.fence_floor(at_least).await
     }
@@ -312,6 +347,8 @@ pub struct House {
     pub store: Arc<FaultyStore>,
     pub engine: Engine,
     pub other: Engine,
+    /// Where both nodes get leases, and where it can be made to fail; used if asked for.
+    pub locks: Arc<FaultyLocks>,
     _place: Box<dyn Any + std::marker::Send>,
 }
 
@@ -322,6 +359,8 @@ pub struct Ground {
     /// The other's. One file belongs to one process: there it is the same store, and another node for all that the
     /// engine can tell.
     pub other: Arc<dyn Store>,
+    /// A lock service that both nodes reach.
+    pub locks: Arc<dyn LockService>,
     /// What goes with it.
     pub place: Box<dyn Any + std::marker::Send>,
 }
@@ -355,13 +394,24 @@ impl House {
     }
 
     pub async fn with(options: Options) -> Self {
-        let Ground { store: sound, other, place } = crate::ground().await;
+        Self::on(crate::ground().await, options, false).await
+    }
+
+    /// Two nodes that get leases.
+    pub async fn leased(options: Options) -> Self {
+        Self::on(crate::ground().await, options, true).await
+    }
+
+    async fn on(ground: Ground, options: Options, leased: bool) -> Self {
+        let Ground { store: sound, other, locks, place } = ground;
         let store = FaultyStore::new(sound.clone());
-        let engine = Engine::new(store.clone(), options);
-        let other = Engine::new(other, Options::default());
+        let locks = FaultyLocks::new(locks);
+        let leases = || leased.then(|| Locks::new(locks.clone()));
+        let engine = Engine::new(store.clone(), Options { locks: leases(), ..options });
+        let other = Engine::new(other, Options { locks: leases(), ..Options::default() });
         put(&engine, "case", WORKFLOW).await;
         store.commits.store(0, Ordering::SeqCst);
-        Self { sound, store, engine, other, _place: place }
+        Self { sound, store, engine, other, locks, _place: place }
     }
 
     pub async fn start(&self, id: &str, data: serde_json::Value) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use lockkeeper_store::lease::Ask;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
 
 use super::handle::{Lease, Loss, Released, State};
 use super::keeper::{Answer, Call, Keeper, News, Plan, Step};
@@ -110,7 +109,7 @@ impl Actor {
 
     fn tell(&mut self, news: News) {
         match news {
-            News::Granted { fences, valid_until } => self.hand_over(fences, valid_until),
+            News::Granted { fences, valid_until, hold_until } => self.hand_over(fences, valid_until, hold_until),
             News::Refused(error) => {
                 if let Caller::Waiting(granted) = std::mem::replace(&mut self.caller, Caller::Gone) {
                     // Whoever has gone need not know.
@@ -135,13 +134,14 @@ impl Actor {
         }
     }
 
-    fn hand_over(&mut self, fences: Vec<Option<i64>>, valid_until: Moment) {
+    fn hand_over(&mut self, fences: Vec<Option<i64>>, valid_until: Moment, hold_until: Option<Moment>) {
         let Caller::Waiting(granted) = std::mem::replace(&mut self.caller, Caller::Gone) else { return };
         let (state, view) = watch::channel(State::Held { valid_until });
         let (ordered, orders) = mpsc::channel(1);
         self.caller = Caller::Holding { state, orders, answer: None };
         // If whoever waited has gone, the lease comes back and is dropped here: that is heard as the holder's going.
-        let _gone = granted.send(Ok(Lease::new(&self.ask, fences, view, ordered, self.clock.clone())));
+        let clock = self.clock.clone();
+        let _gone = granted.send(Ok(Lease::new(&self.ask, fences, hold_until, view, ordered, clock)));
     }
 }
 
@@ -197,9 +197,4 @@ impl Counters {
             self.dropped();
         }
     }
-}
-
-/// Waits for an answer, at most `wait`; none: it did not come.
-pub(super) async fn answer<T>(arrival: oneshot::Receiver<T>, wait: std::time::Duration) -> Option<T> {
-    timeout(wait, arrival).await.ok()?.ok()
 }

@@ -191,7 +191,7 @@ impl State {
             }
             // Lost before it was released, and heard of in between: the answer to the release.
             (Caller::Released | Caller::Gone, News::Lost(_)) => Caller::Lost,
-            (caller @ (Caller::Gone | Caller::Refused | Caller::Lost), News::Ended(_)) => caller,
+            (caller @ (Caller::Refused | Caller::Lost), News::Ended(_)) => caller,
             _ => {
                 self.broken = Some("news after the end, or out of order");
                 self.caller

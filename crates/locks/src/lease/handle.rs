@@ -7,7 +7,7 @@ use lockkeeper_store::lease::{Ask, LeaseId};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::actor::{self, Answered};
+use super::actor::Answered;
 use super::keeper::LossCause;
 use crate::{Clock, Moment};
 
@@ -19,6 +19,7 @@ use crate::{Clock, Moment};
 pub struct Lease {
     id: LeaseId,
     fences: Vec<(Arc<str>, Option<i64>)>,
+    hold_until: Option<Moment>,
     state: watch::Receiver<State>,
     orders: mpsc::Sender<Answered>,
     clock: Arc<dyn Clock>,
@@ -67,12 +68,13 @@ impl Lease {
     pub(super) fn new(
         ask: &Ask,
         fences: Vec<Option<i64>>,
+        hold_until: Option<Moment>,
         state: watch::Receiver<State>,
         orders: mpsc::Sender<Answered>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let names = ask.claims().iter().map(|claim| claim.resource.clone());
-        Self { id: ask.lease(), fences: names.zip(fences).collect(), state, orders, clock }
+        Self { id: ask.lease(), fences: names.zip(fences).collect(), hold_until, state, orders, clock }
     }
 
     /// Its name at the service.
@@ -122,8 +124,10 @@ impl Lease {
             };
             let now = self.clock.now();
             if now >= valid_until {
-                // The task that keeps it has not noticed yet: it stood still as this one did.
-                return Loss { cause: LossCause::Expired, at: now };
+                // The task that keeps it has not noticed yet: it may have stood still as this one did.
+                let at_most = self.hold_until.is_some_and(|until| until <= valid_until);
+                let cause = if at_most { LossCause::MaxHold } else { LossCause::Expired };
+                return Loss { cause, at: now };
             }
             tokio::select! {
                 changed = state.changed() => if changed.is_err() {
@@ -175,10 +179,15 @@ impl Lease {
             // Its task has ended: it was lost in between.
             return Released::AlreadyLost;
         }
-        match actor::answer(arrival, RELEASE_WAIT).await {
-            Some(released) => released,
-            None if matches!(*self.state.borrow(), State::Lost(_)) => Released::AlreadyLost,
-            None => Released::Unconfirmed,
+        let give_up = self.clock.now() + RELEASE_WAIT;
+        tokio::select! {
+            biased;
+            answer = arrival => match answer {
+                Ok(released) => released,
+                // Its task has ended: it was lost in between.
+                Err(_) => Released::AlreadyLost,
+            },
+            () = self.clock.sleep_until(give_up) => Released::Unconfirmed,
         }
     }
 }

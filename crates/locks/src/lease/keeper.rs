@@ -34,7 +34,12 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum News {
     /// It is held.
-    Granted { fences: Vec<Option<i64>>, valid_until: Moment },
+    Granted {
+        fences: Vec<Option<i64>>,
+        valid_until: Moment,
+        /// Renewals do not move its end beyond this.
+        hold_until: Option<Moment>,
+    },
     /// It is not to be had.
     Refused(AcquireError),
     /// It is held until then.
@@ -268,7 +273,7 @@ impl Keeper {
         self.failures = 0;
         self.not_before = grant.asked;
         self.phase = Phase::Held { valid_until, renew_at, hold_until };
-        self.news.push(News::Granted { fences: grant.fences, valid_until });
+        self.news.push(News::Granted { fences: grant.fences, valid_until, hold_until });
     }
 
     fn failed_to_ask(&mut self, error: AcquireError, patient: bool, now: Moment) {

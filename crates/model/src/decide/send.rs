@@ -11,6 +11,8 @@ use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
 use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Entered, Instance, Status};
+use crate::limits::{FENCE_END, FENCES_MAX};
+use crate::names::check_resource;
 use crate::outcome::{MismatchReason, SuccessKind};
 use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
 
@@ -40,6 +42,7 @@ pub(super) fn send(
     let machine = definition.machine();
     check_names(machine, send)?;
     check_sent("event data", &send.data)?;
+    check_fences(send)?;
     check_run(current, send.run)?;
     let state_at = machine.find(&current.state).ok_or_else(|| {
         let (state, workflow, version) = (&current.state, definition.workflow(), definition.version());
@@ -60,6 +63,23 @@ fn check_names(machine: &Machine, send: &Send) -> Result<(), Refusal> {
     }
     if let Some(to) = send.to.as_ref().filter(|to| machine.find(to).is_none()) {
         return Err(unknown("state", to, machine.states.iter().map(|state| state.name.clone()).collect()));
+    }
+    Ok(())
+}
+
+/// Refuses fences that no lock has given.
+fn check_fences(send: &Send) -> Result<(), Refusal> {
+    if send.fences.len() > FENCES_MAX {
+        let count = send.fences.len();
+        return Err(malformed(format!("{count} fences are given; at most {FENCES_MAX} are allowed")));
+    }
+    for (resource, fence) in &send.fences {
+        check_resource(resource).map_err(|error| malformed(format!("`fences`: {error}")))?;
+        if !(1..FENCE_END).contains(fence) {
+            return Err(malformed(format!(
+                "the fence {fence} is none that a lock gives: those are from 1 to 2^53 - 1"
+            )));
+        }
     }
     Ok(())
 }

@@ -4,22 +4,35 @@ use std::time::Duration;
 
 use super::fields::{Findings, join};
 use super::node::{Field, Node, Value};
-use super::{Concurrency, OnLocked, Strategy};
+use super::{Concurrency, LockKey, OnLockLoss, OnLocked, Strategy};
 use crate::duration;
+use crate::expression::Expression;
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, BACKOFF_DEFAULT, BACKOFF_MAX, ESCALATE_ABOVE_MAX, LOCK_TIMEOUT_DEFAULT,
-    LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN,
+    LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN, LOCK_TTL_DEFAULT, LOCK_TTL_MAX, LOCK_TTL_MIN,
 };
 
 /// The fields of a transition's block.
-const OF_TRANSITION: &[&str] = &["preset", "strategy", "attempts", "backoff", "lock_timeout", "on_locked"];
+const OF_TRANSITION: &[&str] =
+    &["preset", "strategy", "attempts", "backoff", "lock_timeout", "on_locked", "lock_key", "lock_ttl", "on_lock_loss"];
 
 /// The fields of the workflow's block: those of a transition's, then those that are one for all of a workflow.
-const OF_WORKFLOW: &[&str] =
-    &["preset", "strategy", "attempts", "backoff", "lock_timeout", "on_locked", "escalate_above", "combine"];
+const OF_WORKFLOW: &[&str] = &[
+    "preset",
+    "strategy",
+    "attempts",
+    "backoff",
+    "lock_timeout",
+    "on_locked",
+    "lock_key",
+    "lock_ttl",
+    "on_lock_loss",
+    "escalate_above",
+    "combine",
+];
 
 /// What a block says; none: nothing.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Said {
     strategy: Option<Strategy>,
     attempts: Option<u32>,
@@ -28,28 +41,48 @@ struct Said {
     on_locked: Option<OnLocked>,
     escalate_above: Option<f64>,
     combine: Option<bool>,
+    lock_key: Option<LockKey>,
+    lock_ttl: Option<Duration>,
+    on_lock_loss: Option<OnLockLoss>,
 }
+
+/// A block that says nothing.
+const NOTHING: Said = Said {
+    strategy: None,
+    attempts: None,
+    backoff: None,
+    lock_timeout: None,
+    on_locked: None,
+    escalate_above: None,
+    combine: None,
+    lock_key: None,
+    lock_ttl: None,
+    on_lock_loss: None,
+};
 
 /// `preset: approval`: few who write at once, and a person behind each.
 const APPROVAL: Said = Said {
     strategy: Some(Strategy::Optimistic),
     attempts: Some(ATTEMPTS_DEFAULT),
     backoff: Some(BACKOFF_DEFAULT),
-    lock_timeout: None,
-    on_locked: None,
-    escalate_above: None,
-    combine: None,
+    ..NOTHING
 };
 
 /// `preset: stock`: many who write at once.
 const STOCK: Said = Said {
     strategy: Some(Strategy::Pessimistic),
-    attempts: None,
-    backoff: None,
     lock_timeout: Some(LOCK_TIMEOUT_DEFAULT),
     on_locked: Some(OnLocked::Wait),
-    escalate_above: None,
-    combine: None,
+    ..NOTHING
+};
+
+/// `preset: scheduled`: several nodes that are to do the same thing at the same time, outside of the store too.
+const SCHEDULED: Said = Said {
+    strategy: Some(Strategy::Distributed),
+    lock_timeout: Some(LOCK_TIMEOUT_DEFAULT),
+    lock_ttl: Some(LOCK_TTL_DEFAULT),
+    on_lock_loss: Some(OnLockLoss::Refuse),
+    ..NOTHING
 };
 
 impl Said {
@@ -63,19 +96,30 @@ impl Said {
             on_locked: self.on_locked.or(preset.on_locked),
             escalate_above: self.escalate_above.or(preset.escalate_above),
             combine: self.combine.or(preset.combine),
+            lock_key: self.lock_key.or(preset.lock_key),
+            lock_ttl: self.lock_ttl.or(preset.lock_ttl),
+            on_lock_loss: self.on_lock_loss.or(preset.on_lock_loss),
         }
     }
 
     /// What this says on top of `base`; what the strategy makes no use of is put to its default.
     fn over(self, base: Concurrency) -> Concurrency {
+        let strategy = self.strategy.unwrap_or(base.strategy);
+        let on_lock_loss = match strategy == base.strategy {
+            true => base.on_lock_loss,
+            false => OnLockLoss::default_of(strategy),
+        };
         Concurrency {
-            strategy: self.strategy.unwrap_or(base.strategy),
+            strategy,
             attempts: self.attempts.unwrap_or(base.attempts),
             backoff: self.backoff.unwrap_or(base.backoff),
             lock_timeout: self.lock_timeout.unwrap_or(base.lock_timeout),
             on_locked: self.on_locked.unwrap_or(base.on_locked),
             escalate_above: self.escalate_above.unwrap_or(base.escalate_above),
             combine: self.combine.unwrap_or(base.combine),
+            lock_key: self.lock_key.or(base.lock_key),
+            lock_ttl: self.lock_ttl.unwrap_or(base.lock_ttl),
+            on_lock_loss: self.on_lock_loss.unwrap_or(on_lock_loss),
         }
         .fitted()
     }
@@ -101,12 +145,12 @@ impl Findings<'_> {
             let (node, path) = (&field.node, join(path, &field.name));
             match field.name.as_str() {
                 "preset" => {
-                    let known = [("approval", APPROVAL), ("stock", STOCK)];
-                    preset = self.choice(node, &path, "preset", &known, &["scheduled"]);
+                    let known = [("approval", APPROVAL), ("stock", STOCK), ("scheduled", SCHEDULED)];
+                    preset = self.choice(node, &path, "preset", &known);
                 }
                 "strategy" => {
                     let known = Strategy::ALL.map(|strategy| (strategy.as_str(), strategy));
-                    said.strategy = self.choice(node, &path, "strategy", &known, &["distributed"]);
+                    said.strategy = self.choice(node, &path, "strategy", &known);
                 }
                 "attempts" => {
                     let attempts = self.count(node, &path, ATTEMPTS_MAX as usize);
@@ -118,13 +162,25 @@ impl Findings<'_> {
                 }
                 "on_locked" => {
                     let known = OnLocked::ALL.map(|on_locked| (on_locked.as_str(), on_locked));
-                    said.on_locked = self.choice(node, &path, "value", &known, &[]);
+                    said.on_locked = self.choice(node, &path, "value", &known);
+                }
+                "lock_key" => {
+                    let expression = self.expression_by(node, &path, Expression::compile_lock_key);
+                    said.lock_key = expression.map(LockKey::new);
+                }
+                "lock_ttl" => said.lock_ttl = self.duration(node, &path, (LOCK_TTL_MIN, LOCK_TTL_MAX), "30s"),
+                "on_lock_loss" => {
+                    let known = OnLockLoss::ALL.map(|on_lock_loss| (on_lock_loss.as_str(), on_lock_loss));
+                    said.on_lock_loss = self.choice(node, &path, "value", &known);
                 }
                 "escalate_above" => said.escalate_above = self.part(node, &path, ESCALATE_ABOVE_MAX),
                 _ => said.combine = self.bool(node, &path),
             }
         }
-        let concurrency = said.or(preset.unwrap_or_default()).over(self.concurrency);
+        let asked = said.on_locked.unwrap_or_default();
+        let preset_known = preset.is_some();
+        let strategy_known = said.strategy.is_some();
+        let concurrency = said.or(preset.unwrap_or_default()).over(self.concurrency.clone());
         let is_whole = match &node.value {
             Value::Map(all) => all.len() == fields.len(),
             other => *other == Value::Null,
@@ -132,24 +188,36 @@ impl Findings<'_> {
         let has = |name: &str| fields.iter().any(|field| field.name == name);
         let knows_strategy = is_whole
             && match (has("strategy"), has("preset")) {
-                (true, _) => said.strategy.is_some(),
-                (false, true) => preset.is_some(),
+                (true, _) => strategy_known,
+                (false, true) => preset_known,
                 (false, false) => self.knows_strategy,
             };
         if knows_strategy {
+            let has_key = concurrency.lock_key.is_some() || has("lock_key");
+            if concurrency.strategy == Strategy::Distributed && !has_key {
+                self.add(
+                    node.place,
+                    path,
+                    "the strategy `distributed` without a `lock_key`: it does not say which lock is to be held",
+                    "name the lock by an expression, for example `lock_key: '\"inventory/\" + data.sku'`",
+                );
+            }
             for field in fields {
-                self.check_use(field, &join(path, &field.name), said, concurrency);
+                self.check_use(field, &join(path, &field.name), (asked, has_key), &concurrency);
             }
         }
         (concurrency, knows_strategy)
     }
 
-    /// Whether the strategy makes use of what is written.
-    fn check_use(&mut self, field: &Field, path: &str, said: Said, comes_to: Concurrency) {
-        let asks = said.on_locked.unwrap_or_default();
-        let (message, remedy) = match (field.name.as_str(), comes_to.strategy) {
+    /// Whether the strategy makes use of what is written; `asked` is what is written as `on_locked`, and whether a lock
+    /// is named.
+    fn check_use(&mut self, field: &Field, path: &str, asked: (OnLocked, bool), comes_to: &Concurrency) {
+        let ((on_locked, has_key), strategy) = (asked, comes_to.strategy);
+        let name = field.name.as_str();
+        let of_no_use = |why: &str| format!("`{name}` is of no use: here the strategy is {}, {why}", strategy.as_str());
+        let (message, remedy) = match (name, strategy) {
             ("lock_timeout", Strategy::Optimistic) => (
-                "`lock_timeout` is of no use: here the strategy is optimistic, which waits for no lock".to_owned(),
+                of_no_use("which waits for no lock"),
                 "remove it, or write `strategy: pessimistic` or `strategy: adaptive`",
             ),
             ("lock_timeout", Strategy::Pessimistic) if comes_to.on_locked != OnLocked::Wait => {
@@ -158,51 +226,44 @@ impl Findings<'_> {
                 self.doubt(field.place, path, message, "remove it, or write `on_locked: wait`");
                 return;
             }
-            ("on_locked", Strategy::Optimistic) => (
-                "`on_locked` is of no use: here the strategy is optimistic, which takes no lock".to_owned(),
-                "remove it, or write `strategy: pessimistic`",
-            ),
-            // That it waits may be said: adaptive does.
-            ("on_locked", Strategy::Adaptive) if asks != OnLocked::Wait => (
+            ("on_locked", Strategy::Optimistic) => {
+                (of_no_use("which takes no lock"), "remove it, or write `strategy: pessimistic`")
+            }
+            // That it waits may be said: both do.
+            ("on_locked", Strategy::Adaptive | Strategy::Distributed) if on_locked != OnLocked::Wait => (
                 format!(
-                    "`on_locked: {}` is of no use: here the strategy is adaptive, which waits for a lock",
-                    asks.as_str()
+                    "`on_locked: {}` is of no use: here the strategy is {}, which waits for a lock",
+                    on_locked.as_str(),
+                    strategy.as_str()
                 ),
                 "remove it, or write `strategy: pessimistic`",
             ),
-            ("escalate_above", Strategy::Optimistic | Strategy::Pessimistic) => (
-                format!(
-                    "`escalate_above` is of no use: here the strategy is {}, which stays what it is",
-                    comes_to.strategy.as_str()
-                ),
-                "remove it, or write `strategy: adaptive`",
+            ("escalate_above", Strategy::Optimistic | Strategy::Pessimistic | Strategy::Distributed) => {
+                (of_no_use("which stays what it is"), "remove it, or write `strategy: adaptive`")
+            }
+            ("lock_key" | "lock_ttl" | "on_lock_loss", Strategy::Optimistic | Strategy::Pessimistic) => (
+                of_no_use("which takes no lease"),
+                "remove it, or write `strategy: distributed` or `strategy: adaptive`",
+            ),
+            ("lock_ttl" | "on_lock_loss", Strategy::Adaptive) if !has_key => (
+                format!("`{name}` is of no use: without a `lock_key`, no lease is taken"),
+                "remove it, or name the lock with `lock_key`",
             ),
             _ => return,
         };
         self.add(field.place, path, message, remedy);
     }
 
-    /// One of the names of `known`; those of `later` belong to a later version.
-    fn choice<T: Copy>(
-        &mut self,
-        node: &Node,
-        path: &str,
-        what: &str,
-        known: &[(&str, T)],
-        later: &[&str],
-    ) -> Option<T> {
+    /// One of the names of `known`.
+    fn choice<T: Clone>(&mut self, node: &Node, path: &str, what: &str, known: &[(&str, T)]) -> Option<T> {
         let name = self.text(node, path)?;
         if let Some((_, found)) = known.iter().find(|(known, _)| *known == name) {
-            return Some(*found);
+            return Some(found.clone());
         }
         let names = || known.iter().map(|(name, _)| *name);
         let remedy = format!("write {}, or remove the field", either(names()));
-        if later.contains(&name) {
-            self.not_built(node.place, path, &format!("the {what} `{name}`"), &remedy);
-        } else {
-            let message = format!("unknown {what} {name:?}{}", super::suggestion::hint(name, names()));
-            self.add(node.place, path, message, remedy);
-        }
+        let message = format!("unknown {what} {name:?}{}", super::suggestion::hint(name, names()));
+        self.add(node.place, path, message, remedy);
         None
     }
 

@@ -49,6 +49,7 @@ pub(crate) struct Machine {
     pub(crate) states: Vec<State>,
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
+    has_lock_keys: bool,
 }
 
 impl Machine {
@@ -63,7 +64,9 @@ impl Machine {
                 }
             }
         }
-        Self { initial, states, by_name, by_event }
+        let mut transitions = states.iter().flat_map(|state| &state.transitions);
+        let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
+        Self { initial, states, by_name, by_event, has_lock_keys }
     }
 
     /// The position of the state `name`.
@@ -76,15 +79,20 @@ impl Machine {
         self.by_event.get(event).map(|places| places.iter().map(|at| self.states[*at].name.as_str()))
     }
 
+    /// Whether a transition names a lock.
+    pub(crate) fn has_lock_keys(&self) -> bool {
+        self.has_lock_keys
+    }
+
     /// How `send` commits in `state`; none: the transitions that it may mean are not known, or differ.
-    pub(crate) fn concurrency_of(&self, state: &str, send: &Send) -> Option<Concurrency> {
+    pub(crate) fn concurrency_of(&self, state: &str, send: &Send) -> Option<&Concurrency> {
         let state = &self.states[self.find(state)?];
         let is_meant = |transition: &&Transition| match (&send.event, &send.to) {
             (Some(event), _) => transition.event == *event,
             (None, Some(to)) => transition.target.is_some_and(|target| self.states[target].name == *to),
             (None, None) => false,
         };
-        let mut meant = state.transitions.iter().filter(is_meant).map(|transition| transition.concurrency);
+        let mut meant = state.transitions.iter().filter(is_meant).map(|transition| &transition.concurrency);
         let first = meant.next()?;
         meant.all(|other| other == first).then_some(first)
     }

@@ -5,6 +5,7 @@ mod concurrency;
 mod concurrency_block;
 mod fields;
 mod json;
+mod lock_key;
 pub(crate) mod machine;
 mod node;
 mod outline;
@@ -12,7 +13,8 @@ mod reader;
 pub(crate) mod suggestion;
 mod yaml;
 
-pub use concurrency::{Concurrency, OnLocked, Strategy};
+pub use concurrency::{Concurrency, OnLockLoss, OnLocked, Strategy};
+pub use lock_key::LockKey;
 pub use outline::{ApprovalOutline, AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
 
 use std::fmt;
@@ -117,16 +119,16 @@ impl Definition {
     }
 
     /// How commands on its instances commit where no transition says otherwise.
-    pub fn concurrency(&self) -> Concurrency {
-        self.concurrency
+    pub fn concurrency(&self) -> &Concurrency {
+        &self.concurrency
     }
 
     /// How `action` commits on an instance in `state` (none: there is none yet): as the transition says that it means,
     /// by its event, else by `to` where all that lead there agree; else, and for whatever is no event, as the workflow
     /// says. Known before anything is judged: the transitions of one event in one state never differ.
-    pub fn concurrency_of(&self, state: Option<&str>, action: &Action) -> Concurrency {
-        let (Some(state), Action::Send(send)) = (state, action) else { return self.concurrency };
-        self.machine.concurrency_of(state, send).unwrap_or(self.concurrency)
+    pub fn concurrency_of(&self, state: Option<&str>, action: &Action) -> &Concurrency {
+        let (Some(state), Action::Send(send)) = (state, action) else { return &self.concurrency };
+        self.machine.concurrency_of(state, send).unwrap_or(&self.concurrency)
     }
 
     /// What is doubtful in it, but allowed.

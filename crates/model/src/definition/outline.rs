@@ -49,14 +49,23 @@ pub struct ConcurrencyOutline {
     pub attempts: u32,
     /// The first backoff in milliseconds.
     pub backoff_ms: u64,
-    /// What is done about a row that is locked by somebody else; none: no lock is taken.
+    /// What is done about a row that is locked by somebody else; none: no row is locked.
     pub on_locked: Option<&'static str>,
-    /// The longest wait for such a row in milliseconds; none: nobody waits.
+    /// The longest wait for such a row, or for a lease, in milliseconds; none: nobody waits.
     pub lock_timeout_ms: Option<u64>,
     /// The part of contended commands above which the row is locked, as it is written: `5%`; none: it plays no part.
     pub escalate_above: Option<String>,
     /// Whether commands that wait for the same instance commit together.
     pub combine: bool,
+    /// The text of the expression that names the lock; none: no leases are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_key: Option<String>,
+    /// How long a lease lives without being renewed, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_ttl_ms: Option<u64>,
+    /// What is done while the lock service is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_lock_loss: Option<&'static str>,
 }
 
 /// One field that a transition assigns.
@@ -98,7 +107,7 @@ impl Definition {
             expression: expression.text().to_owned(),
         });
         let approval = transition.approval.as_ref();
-        let concurrency = Some(transition.concurrency).filter(|own| *own != self.concurrency);
+        let concurrency = Some(&transition.concurrency).filter(|own| **own != self.concurrency);
         TransitionOutline {
             event: transition.event.clone(),
             target: transition.target.map(|target| self.machine.states[target].name.clone()),
@@ -114,8 +123,8 @@ impl Definition {
 impl Concurrency {
     /// The same for people and programs to look at.
     pub fn outline(&self) -> ConcurrencyOutline {
-        let locks = self.strategy != Strategy::Optimistic;
-        let waits = locks && self.on_locked == OnLocked::Wait;
+        let locks = matches!(self.strategy, Strategy::Pessimistic | Strategy::Adaptive);
+        let waits = self.strategy != Strategy::Optimistic && self.on_locked == OnLocked::Wait;
         let escalates = self.strategy == Strategy::Adaptive;
         ConcurrencyOutline {
             strategy: self.strategy.as_str(),
@@ -125,6 +134,9 @@ impl Concurrency {
             lock_timeout_ms: waits.then(|| in_ms(self.lock_timeout)),
             escalate_above: escalates.then(|| percent(self.escalate_above)),
             combine: self.combine,
+            lock_key: self.lock_key.as_ref().map(|key| key.text().to_owned()),
+            lock_ttl_ms: self.lock_key.as_ref().map(|_| in_ms(self.lock_ttl)),
+            on_lock_loss: self.lock_key.as_ref().map(|_| self.on_lock_loss.as_str()),
         }
     }
 }

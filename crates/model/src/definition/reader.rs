@@ -5,7 +5,7 @@ use super::machine::ApprovalRule;
 use super::node::{Field, Node, Place, Value, place_inside};
 use super::{Concurrency, Problem};
 use crate::definition::suggestion::hint;
-use crate::expression::Expression;
+use crate::expression::{Expression, Fault};
 use crate::instance::Status;
 use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
@@ -279,7 +279,7 @@ impl Findings<'_> {
             assigns: Vec::new(),
             approval: None,
             roles: Vec::new(),
-            concurrency: self.concurrency,
+            concurrency: self.concurrency.clone(),
             is_guarded: false,
         };
         self.transitions += 1;
@@ -360,6 +360,16 @@ impl Findings<'_> {
 
     /// A CEL expression; a bare number, truth value or null stands for itself.
     fn expression(&mut self, node: &Node, path: &str) -> Option<Expression> {
+        self.expression_by(node, path, Expression::compile)
+    }
+
+    /// The same for a purpose of its own.
+    pub(super) fn expression_by(
+        &mut self,
+        node: &Node,
+        path: &str,
+        compile: fn(&str) -> Result<Expression, Vec<Fault>>,
+    ) -> Option<Expression> {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
             Value::Null => "null".to_owned(),
@@ -372,7 +382,7 @@ impl Findings<'_> {
                 return None;
             }
         };
-        match Expression::compile(&text) {
+        match compile(&text) {
             Ok(expression) => {
                 self.patterns += expression.patterns();
                 if self.patterns > PATTERNS_MAX {

@@ -6,6 +6,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::bounds::{find_member, find_name};
 use super::pricing::pay;
+use super::purpose::Purpose;
 use super::{Fault, Root};
 use crate::definition::suggestion::hint;
 use crate::limits::COMPREHENSION_DEPTH_MAX;
@@ -81,9 +82,10 @@ pub(super) fn path(tree: &IdedExpr) -> Option<(Root, Vec<String>)> {
 }
 
 /// Checks `tree`, and rewrites it.
-pub(super) fn analyse(text: &str, tree: &mut IdedExpr) -> Result<Analysis, Vec<Fault>> {
+pub(super) fn analyse(purpose: Purpose, text: &str, tree: &mut IdedExpr) -> Result<Analysis, Vec<Fault>> {
     check_depth(tree)?;
-    let mut walk = Walk { text, uses: Vec::new(), faults: Vec::new(), locals: Vec::new(), loops: 0 };
+    purpose.check_result(tree)?;
+    let mut walk = Walk { purpose, text, uses: Vec::new(), faults: Vec::new(), locals: Vec::new(), loops: 0 };
     walk.check(tree);
     if !walk.faults.is_empty() {
         walk.faults.sort_by_key(|fault| fault.offset);
@@ -129,6 +131,7 @@ fn entry_is_deeper(entry: &EntryExpr, levels: usize) -> bool {
 }
 
 struct Walk<'t> {
+    purpose: Purpose,
     text: &'t str,
     uses: Vec<Use>,
     faults: Vec<Fault>,
@@ -180,10 +183,12 @@ impl Walk<'_> {
             {
                 let message = format!("`{name}` has no field {field:?}{}", hint(field, known.iter().copied()));
                 self.fault(find_member(self.text, field), message, format!("known fields: {}", known.join(", ")));
+            } else if let Some((message, remedy)) = self.purpose.hides(root, field) {
+                self.fault(find_name(self.text, name), message, remedy);
             }
         } else if !TYPES.contains(&name) {
-            let roots = Root::ALL.map(Root::name);
-            let message = format!("unknown variable {name:?}{}", hint(name, roots));
+            let roots: Vec<_> = self.purpose.roots().iter().map(|root| root.name()).collect();
+            let message = format!("unknown variable {name:?}{}", hint(name, roots.iter().copied()));
             let remedy =
                 format!("known: {}; a field of the data is `data.{name}`, a text is `'{name}'`", roots.join(", "));
             self.fault(find_name(self.text, name), message, remedy);

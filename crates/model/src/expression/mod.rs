@@ -1,4 +1,4 @@
-//! Guards and assigns: CEL (<https://cel.dev>) with a bounded cost.
+//! Guards, assigns and lock keys: CEL (<https://cel.dev>) with a bounded cost.
 //!
 //! A text is bounded before it is parsed ([`bounds`]), checked ([`analysis`]) and rewritten ([`pricing`]) once it is,
 //! and pays for its steps when it is evaluated ([`cost`]) on values that only stand for the data ([`values`]).
@@ -7,6 +7,7 @@ mod analysis;
 mod bounds;
 pub(crate) mod cost;
 mod pricing;
+mod purpose;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -27,6 +28,7 @@ use regex::Regex;
 use crate::limits::EXPRESSION_STEPS_MAX;
 use crate::{Actor, Data, Instance, Timestamp};
 use analysis::{Analysis, Use};
+use purpose::Purpose;
 
 /// A compiled expression.
 pub(crate) struct Expression {
@@ -94,11 +96,23 @@ impl Expression {
     /// # Errors
     /// Every fault found, each at its place in the text.
     pub(crate) fn compile(text: &str) -> Result<Self, Vec<Fault>> {
+        Self::compile_for(Purpose::Decision, text)
+    }
+
+    /// The same for a lock's name: it sees less, and yields a text as far as that can be told now.
+    ///
+    /// # Errors
+    /// Every fault found, each at its place in the text.
+    pub(crate) fn compile_lock_key(text: &str) -> Result<Self, Vec<Fault>> {
+        Self::compile_for(Purpose::LockKey, text)
+    }
+
+    fn compile_for(purpose: Purpose, text: &str) -> Result<Self, Vec<Fault>> {
         bounds::check(text).map_err(|fault| vec![fault])?;
         let mut tree = guarded(|| PrattParser::default().parse(text))
             .map_err(|panic| vec![Fault::new(0, format!("the parser failed: {panic}"), "write it another way")])?
             .map_err(|errors| syntax_faults(text, &errors))?;
-        let analysis = analysis::analyse(text, &mut tree)?;
+        let analysis = analysis::analyse(purpose, text, &mut tree)?;
         let Analysis { uses, patterns, parts } = analysis;
         let patterns =
             patterns.into_iter().enumerate().map(|(n, regex)| (pricing::pattern_name(n), Arc::new(regex))).collect();

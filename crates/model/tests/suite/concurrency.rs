@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_model::definition::{Concurrency, OnLocked, Strategy};
+use lockkeeper_model::definition::{Concurrency, OnLockLoss, OnLocked, Strategy};
 use lockkeeper_model::limits::{
     ATTEMPTS_DEFAULT, BACKOFF_DEFAULT, ESCALATE_ABOVE_DEFAULT, LOCK_TIMEOUT_DEFAULT, LOCK_TIMEOUT_MAX,
 };
@@ -56,12 +56,15 @@ fn adaptive_is_meant_where_nothing_is_said() {
         on_locked: OnLocked::Wait,
         escalate_above: 0.05,
         combine: true,
+        lock_key: None,
+        lock_ttl: ms(30_000),
+        on_lock_loss: OnLockLoss::RowLock,
     };
     assert_eq!(Concurrency::default(), expected);
     assert_eq!((ATTEMPTS_DEFAULT, BACKOFF_DEFAULT), (expected.attempts, expected.backoff));
     assert_eq!((LOCK_TIMEOUT_DEFAULT, ESCALATE_ABOVE_DEFAULT), (expected.lock_timeout, expected.escalate_above));
     for block in ["", "{}", "~", "{strategy: adaptive}"] {
-        assert_eq!(read(&text(block, "")).concurrency(), expected, "{block:?}");
+        assert_eq!(*read(&text(block, "")).concurrency(), expected, "{block:?}");
     }
 }
 
@@ -95,7 +98,7 @@ fn each_field_is_read() {
         ),
     ] {
         let definition = read(&text(block, ""));
-        assert_eq!(definition.concurrency(), expected, "{block}");
+        assert_eq!(*definition.concurrency(), expected, "{block}");
         assert_eq!(definition.warnings(), [], "{block}");
     }
 }
@@ -117,7 +120,7 @@ fn presets_say_several_fields_and_those_beside_them_otherwise() {
             Concurrency { lock_timeout: ms(1_000), ..adaptive() },
         ),
     ] {
-        assert_eq!(read(&text(block, "")).concurrency(), expected, "{block}");
+        assert_eq!(*read(&text(block, "")).concurrency(), expected, "{block}");
     }
 }
 
@@ -128,7 +131,7 @@ fn a_transition_stands_on_its_workflow() {
         ("", "", adaptive()),
         ("", "{}", adaptive()),
         ("", "{strategy: optimistic}", optimistic()),
-        ("", "{strategy: pessimistic, on_locked: nowait}", nowait),
+        ("", "{strategy: pessimistic, on_locked: nowait}", nowait.clone()),
         ("", "{attempts: 5}", Concurrency { attempts: 5, ..adaptive() }),
         ("{strategy: pessimistic}", "{on_locked: nowait}", nowait),
         ("{strategy: pessimistic, on_locked: nowait}", "{on_locked: wait, lock_timeout: 1s}", {
@@ -153,7 +156,7 @@ fn a_transition_stands_on_its_workflow() {
     ] {
         let definition = read(&text(workflow, transition));
         let found = definition.concurrency_of(Some("a"), &event("take"));
-        assert_eq!(found, expected, "{workflow} with {transition}");
+        assert_eq!(*found, expected, "{workflow} with {transition}");
         let others = definition.concurrency_of(Some("a"), &event("put"));
         assert_eq!(others, definition.concurrency(), "{workflow} with {transition}");
     }
@@ -167,7 +170,7 @@ fn the_order_of_the_text_and_its_format_make_no_difference() {
     let expected = Concurrency { lock_timeout: ms(2_000), on_locked: OnLocked::Nowait, ..pessimistic() };
     for format in [Format::Json, Format::Yaml] {
         let definition = Definition::read(json, format).unwrap();
-        assert_eq!(definition.concurrency_of(Some("a"), &event("take")), expected);
+        assert_eq!(*definition.concurrency_of(Some("a"), &event("take")), expected);
     }
 }
 
@@ -244,8 +247,16 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ("{strategy: serial}", ""),
         ("{preset: stok}", ""),
         ("{startegy: optimistic, lock_timout: 1s}", ""),
+        // A lock that is not named, or not by a text of what is to be seen.
         ("{strategy: distributed}", ""),
-        ("{preset: scheduled, lock_key: data.sku}", ""),
+        ("{preset: scheduled}", ""),
+        ("{strategy: distributed, lock_key: 'event.sku + actor.id + instance.version + instance.started_at'}", ""),
+        ("{strategy: distributed, lock_key: 'string(now) + instance[\"id\"]'}", ""),
+        ("{strategy: distributed, lock_key: inventory/sku-1}", ""),
+        ("{strategy: distributed, lock_key: data.on_hand > 5}", ""),
+        ("{strategy: distributed, lock_key: 'data.a ? 1 : 2'}", ""),
+        ("{strategy: distributed, lock_key: 7}", ""),
+        ("{strategy: distributed, lock_key: [data.sku], lock_ttl: 10ms, on_lock_loss: ignore}", ""),
         // Without use.
         ("{strategy: optimistic, lock_timeout: 5s, on_locked: wait, escalate_above: 5%}", ""),
         ("{preset: approval, lock_timeout: 5s}", ""),
@@ -253,6 +264,10 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ("{on_locked: skip_locked}", ""),
         ("{strategy: pessimistic, escalate_above: 5%}", ""),
         ("{preset: stock, strategy: optimistic, lock_timeout: 1s}", ""),
+        ("{strategy: pessimistic, lock_key: data.sku, lock_ttl: 1m, on_lock_loss: refuse}", ""),
+        ("{preset: approval, lock_key: data.sku}", ""),
+        ("{lock_ttl: 1m, on_lock_loss: refuse}", ""),
+        ("{strategy: distributed, lock_key: data.sku, on_locked: nowait, escalate_above: 5%}", ""),
         // Where the strategy cannot be read, nothing is said about its use.
         ("{strategy: strict, lock_timeout: 5s, on_locked: nowait}", "{on_locked: nowait}"),
         ("{startegy: pessimistic, on_locked: nowait}", "{on_locked: nowait}"),
@@ -260,7 +275,8 @@ fn what_is_wrong_is_said_with_its_remedy() {
         // In a transition.
         ("", "pessimistic"),
         ("", "{strategy: pesimistic, attempts: 0, lock_timeout: 1h, on_locked: never}"),
-        ("", "{strategy: distributed, lock_key: data.sku}"),
+        ("", "{strategy: distributed}"),
+        ("{strategy: optimistic}", "{lock_key: data.sku}"),
         ("", "{escalate_above: 5%, combine: false}"),
         ("", "{on_locked: nowait}"),
         ("{strategy: optimistic}", "{lock_timeout: 1s}"),
@@ -336,12 +352,14 @@ fn a_locked_row_is_a_refusal_that_may_be_sent_again() {
 }
 
 #[test]
-fn the_example_of_the_documentation_is_right() {
+fn the_examples_of_the_documentation_are_right() {
     let page = include_str!("../../../../docs/definitions.md");
     let examples: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 1);
+    assert_eq!(examples.len(), 2);
     let definition = read(examples[0]);
-    assert_eq!(definition.concurrency(), Concurrency::default(), "it shows the defaults");
+    assert_eq!(*definition.concurrency(), Concurrency::default(), "it shows the defaults");
     assert_eq!(definition.concurrency_of(Some("active"), &event("take")).on_locked, OnLocked::Nowait);
-    assert_eq!(definition.concurrency_of(Some("active"), &event("retire")), optimistic());
+    assert_eq!(*definition.concurrency_of(Some("active"), &event("retire")), optimistic());
+    let locked = read(examples[1]);
+    assert_eq!((locked.concurrency().strategy, locked.concurrency().lock_timeout), (Strategy::Distributed, ms(2_000)));
 }

@@ -4,7 +4,9 @@
 mod approvals;
 mod concurrency;
 mod definitions;
+mod fences;
 mod histories;
+mod lock_keys;
 mod moves;
 mod properties;
 mod support;

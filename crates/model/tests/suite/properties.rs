@@ -140,8 +140,8 @@ fn command(step: &Step, current: Option<&Instance>, number: usize) -> Command {
             to: step.to.map(|to| STATES[to].to_owned()),
             from: step.from.map(|from| STATES[from].to_owned()),
             expected_version: step.version.map(|behind| current.map_or(0, |instance| instance.version) + behind),
-            run: None,
             data: data(&json!({"n": step.n}).to_string()),
+            ..Send::default()
         }),
     };
     Command { instance: key_of("case"), action, actor, idempotency_key: None }
@@ -220,11 +220,11 @@ proptest! {
     #[test]
     fn a_definition_without_concurrency_is_adaptive(text in text()) {
         let definition = repaired(&text);
-        prop_assert_eq!(definition.concurrency(), Concurrency::default());
+        prop_assert_eq!(definition.concurrency(), &Concurrency::default());
         for state in definition.state_names() {
             for event in definition.open_events(state) {
                 let action = Action::Send(Send { event: Some(event.to_owned()), ..Send::default() });
-                prop_assert_eq!(definition.concurrency_of(Some(state), &action), Concurrency::default());
+                prop_assert_eq!(definition.concurrency_of(Some(state), &action), &Concurrency::default());
             }
         }
     }
@@ -242,7 +242,7 @@ proptest! {
             combine.map(|combine| format!("combine: {combine}")),
         ];
         let fields: Vec<String> = fields.into_iter().flatten().collect();
-        let found = repaired(&format!("{text}concurrency: {{{}}}\n", fields.join(", "))).concurrency();
+        let definition = repaired(&format!("{text}concurrency: {{{}}}\n", fields.join(", ")));
         let default = Concurrency::default();
         let expected = Concurrency {
             strategy: if strategy { lockkeeper_model::definition::Strategy::Optimistic } else { default.strategy },
@@ -251,7 +251,7 @@ proptest! {
             combine: combine.unwrap_or(default.combine),
             ..default
         };
-        prop_assert_eq!(found, expected);
+        prop_assert_eq!(definition.concurrency(), &expected);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Events: what moves an instance.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -47,9 +48,11 @@ pub(crate) struct EventBody {
     /// Not in this version.
     #[schema(value_type = Option<i64>)]
     priority: Option<Value>,
-    /// Not in this version.
-    #[schema(value_type = Option<Object>)]
-    fences: Option<Value>,
+    /// Fences of locks that the sender holds, by the locks' names: 16 at most, each from 1 to 2^53 - 1. The change is
+    /// made only if none of these locks has shown a newer one.
+    #[serde(default)]
+    #[schema(example = json!({"inventory/sku-1": 1834503982415872_i64}))]
+    fences: BTreeMap<String, i64>,
 }
 
 impl EventBody {
@@ -64,7 +67,6 @@ impl EventBody {
             return Err(malformed(format!("`mode`: only `sync` is in this version, not {mode:?}")));
         }
         not_built("priority", self.priority.is_some())?;
-        not_built("fences", self.fences.is_some())?;
         if self.event.is_none() && self.to.is_none() {
             return Err(malformed(
                 "neither `event` nor `to` is given: say which event to send, or which state to reach",
@@ -77,6 +79,7 @@ impl EventBody {
             expected_version: self.expected_version,
             run: self.run,
             data: self.data,
+            fences: self.fences,
         };
         let actor = caller.actor(self.actor)?;
         let command = Command { instance, action: Action::Send(send), actor, idempotency_key: key };
@@ -96,7 +99,7 @@ impl EventBody {
     responses(
         (status = 200, description = "`applied`, `already_applied`, `pending_approval`; `Idempotency-Replayed: true` where it \
                                       is the first outcome again", body = SuccessView),
-        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `lock_timeout`, `key_reused`",
+        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `fenced`, `lock_timeout`, `key_reused`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = 422, description = "`guard_rejected`, `guard_error`, `unknown_event`, `ambiguous_target`",
          body = ProblemView, content_type = "application/problem+json"),

@@ -92,7 +92,7 @@ impl<T: Table> Turn<'_, T> {
         Ok(Asked::Granted { fences })
     }
 
-    /// The first of an ask's names that is not to be had now. `ticket`: its place in the queue, if it has one.
+    /// What keeps an ask from its names now: told is the first of them, and until when the last of them is held. `ticket`: its place in the queue, if it has one.
     fn obstacle(&mut self, ask: &Ask, ticket: Option<i64>) -> Result<Option<Obstacle>, T::Error> {
         let mut obstacle: Option<Obstacle> = None;
         for claim in ask.claims().iter() {
@@ -105,9 +105,13 @@ impl<T: Table> Turn<'_, T> {
                 continue;
             }
             // The first of them to expire: only then can there be room, unless somebody releases.
-            let Some(first) = holders.iter().min_by_key(|holder| holder.expires) else { continue };
-            if obstacle.as_ref().is_none_or(|other| other.until < Some(first.expires)) {
-                obstacle = Some(Obstacle { held_by: held_by(&claim.resource, first), until: Some(first.expires) });
+            let Some(until) = holders.iter().map(|holder| holder.expires).min() else { continue };
+            match &mut obstacle {
+                None => {
+                    let held_by = held_by(&claim.resource, &holders[0]);
+                    obstacle = Some(Obstacle { held_by, until: Some(until) });
+                }
+                Some(other) => other.until = other.until.max(Some(until)),
             }
         }
         Ok(obstacle)

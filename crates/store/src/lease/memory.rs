@@ -31,8 +31,9 @@ struct Name {
     holders: BTreeMap<LeaseId, Holder>,
     waiters: BTreeMap<i64, Waiter>,
     by_lapse: BTreeSet<(Timestamp, i64)>,
-    /// Waiters that were not loaded: they stand behind those that were.
+    /// Waiters that were not loaded, all of them with tickets above `loaded_to`.
     more_waiters: u64,
+    loaded_to: i64,
 }
 
 /// What a lease waits for.
@@ -91,9 +92,16 @@ impl Memory {
         self.ticket = self.ticket.max(ticket);
     }
 
-    /// Says how many of a name's waiters are not loaded; they stand behind those that are.
-    pub fn set_more_waiters(&mut self, resource: &Arc<str>, waiters: u64) {
-        self.name(resource).more_waiters = waiters;
+    /// Says how many of a name's waiters are not loaded. All of them have tickets above `loaded_to`; whoever is loaded
+    /// and stands behind it may stand before or behind them, and counts them as before it.
+    pub fn set_more_waiters(&mut self, resource: &Arc<str>, waiters: u64, loaded_to: i64) {
+        let name = self.name(resource);
+        (name.more_waiters, name.loaded_to) = (waiters, loaded_to);
+    }
+
+    /// How many of a name's waiters are loaded.
+    pub fn loaded_waiters(&self, resource: &str) -> u64 {
+        self.names.get(resource).map_or(0, |name| name.waiters.len() as u64)
     }
 
     /// What was written since the last time, in order.
@@ -259,7 +267,10 @@ impl Table for Memory {
     fn waiters_before(&mut self, resource: &str, ticket: Option<i64>) -> Result<u64, Infallible> {
         let Some(name) = self.names.get(resource) else { return Ok(0) };
         Ok(match ticket {
-            Some(ticket) => name.waiters.range(..ticket).count() as u64,
+            Some(ticket) => {
+                let more = if ticket > name.loaded_to { name.more_waiters } else { 0 };
+                name.waiters.range(..ticket).count() as u64 + more
+            }
             None => name.waiters.len() as u64 + name.more_waiters,
         })
     }

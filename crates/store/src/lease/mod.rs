@@ -12,6 +12,7 @@ mod request;
 mod row;
 mod table;
 
+pub(crate) use ask::check_resource;
 pub use ask::{Ask, BadAsk, Claim, Mode};
 pub use cycle::{Edge, cycles};
 pub use memory::{Change, Memory};

@@ -28,7 +28,7 @@ pub trait Table {
     /// Keeps the last fence given for a name.
     fn put_fence(&mut self, resource: &Arc<str>, fence: i64) -> Result<(), Self::Error>;
 
-    /// The holders of a name, whether they have expired or not.
+    /// The holders of a name, whether they have expired or not, in the order of their leases.
     fn holders(&mut self, resource: &str) -> Result<Vec<Holder>, Self::Error>;
 
     /// The names that a lease holds, with its row for each.

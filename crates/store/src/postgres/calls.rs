@@ -25,6 +25,12 @@ pub(super) struct Calls {
     pub(super) purge: String,
     pub(super) purge_fences: String,
     pub(super) fence_floor: String,
+    pub(super) lease_open: String,
+    pub(super) lease_write: String,
+    pub(super) leases: String,
+    pub(super) lease_edges: String,
+    pub(super) lease_channel: String,
+    pub(super) lease_tell: String,
     pub(super) ping: String,
     pub(super) lists: Lists,
 }
@@ -83,13 +89,57 @@ impl Calls {
                      FOR UPDATE SKIP LOCKED) RETURNING 1)
                  SELECT count(*) FROM gone"
             ),
+            // What a change of leases has locked at this moment is none that ended long ago.
             purge_fences: format!(
-                "WITH gone AS (DELETE FROM {s}.fences WHERE resource IN (
-                     SELECT resource FROM {s}.fences WHERE touched_ms < $1 ORDER BY touched_ms LIMIT $2
-                     FOR UPDATE SKIP LOCKED) RETURNING 1)
-                 SELECT count(*) FROM gone"
+                "WITH fences AS (DELETE FROM {s}.fences WHERE resource IN (
+                     SELECT f.resource FROM {s}.fences f WHERE f.touched_ms < $1
+                     AND NOT EXISTS (SELECT FROM {s}.lease_holders h WHERE h.resource = f.resource AND h.expires_ms >= $1)
+                     ORDER BY f.touched_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 holders AS (DELETE FROM {s}.lease_holders WHERE (resource, lease) IN (
+                     SELECT h.resource, h.lease FROM {s}.lease_holders h WHERE h.expires_ms < $1
+                     LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 waiters AS (DELETE FROM {s}.lease_waiters WHERE (resource, ticket) IN (
+                     SELECT w.resource, w.ticket FROM {s}.lease_waiters w WHERE w.lapses_ms < $1
+                     LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                 ended AS (DELETE FROM {s}.lease_ended WHERE lease IN (
+                     SELECT e.lease FROM {s}.lease_ended e WHERE e.until_ms < $1
+                     ORDER BY e.until_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
+                 SELECT (SELECT count(*) FROM fences) + (SELECT count(*) FROM holders)
+                     + (SELECT count(*) FROM waiters) + (SELECT count(*) FROM ended)"
             ),
             fence_floor: format!("SELECT {s}.fence_floor($1)"),
+            lease_open: call("lease_open", 7),
+            lease_write: call("lease_write", 28),
+            // Each table gives its share in order, so that a page costs what it holds.
+            leases: format!(
+                "WITH now AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms),
+                 names AS MATERIALIZED (
+                     SELECT n.resource, (SELECT count(*) FROM {s}.lease_waiters w, now
+                         WHERE w.resource = n.resource AND w.lapses_ms > now.ms) AS waiters
+                     FROM ((SELECT DISTINCT h.resource FROM {s}.lease_holders h, now
+                             WHERE h.resource > $1 AND h.expires_ms > now.ms ORDER BY h.resource LIMIT $2)
+                         UNION (SELECT DISTINCT w.resource FROM {s}.lease_waiters w, now
+                             WHERE w.resource > $1 AND w.lapses_ms > now.ms ORDER BY w.resource LIMIT $2)
+                         ORDER BY resource LIMIT $2) n)
+                 SELECT now.ms AS now_ms, n.resource, n.waiters, h.lease, h.capacity, h.fence, h.since_ms, h.expires_ms,
+                     h.ttl_ms, h.owner, h.host
+                 FROM now LEFT JOIN names n ON true
+                 LEFT JOIN {s}.lease_holders h ON h.resource = n.resource AND h.expires_ms > now.ms
+                 WHERE {primary} ORDER BY n.resource, h.lease"
+            ),
+            lease_edges: format!(
+                "WITH now AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms),
+                 waiting AS (SELECT w.* FROM {s}.lease_waiters w, now
+                     WHERE w.lapses_ms > now.ms AND w.cycle IS NULL AND {primary})
+                 SELECT w.lease, w.ticket, w.owner, h.owner AS blocker FROM now, waiting w
+                     JOIN {s}.lease_holders h ON h.resource = w.resource WHERE h.expires_ms > now.ms
+                 UNION ALL SELECT w.lease, w.ticket, w.owner, b.owner FROM now, waiting w CROSS JOIN LATERAL (
+                     SELECT b.owner FROM {s}.lease_waiters b WHERE b.resource = w.resource AND b.ticket < w.ticket
+                         AND b.lapses_ms > now.ms ORDER BY b.ticket DESC LIMIT 1) b
+                 ORDER BY ticket DESC LIMIT $1"
+            ),
+            lease_channel: format!("SELECT {s}.lease_channel(), pg_backend_pid()"),
+            lease_tell: format!("SELECT pg_notify({s}.lease_channel(), part) FROM unnest($1) part"),
             ping: format!(
                 "SELECT {s}.life(), current_setting('transaction_read_only')::boolean, current_setting('fsync')::boolean"
             ),

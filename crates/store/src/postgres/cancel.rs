@@ -4,6 +4,7 @@
 //! before that the request could still meet what is sent to the session next. Besides, PgBouncer 1.18 (Debian 12) ends
 //! as a whole if an asker leaves while it passes the request on; the driver's own way is to leave at once.
 
+use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
@@ -12,7 +13,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use futures_util::future::join;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -125,5 +127,66 @@ impl TlsConnect<Staying<TcpStream>> for Staying<TlsByName> {
     fn connect(self, stream: Staying<TcpStream>) -> Self::Future {
         let connecting = TlsConnect::<Staying<TcpStream>>::connect(self.0, stream);
         Box::pin(async move { connecting.await.map(Staying) })
+    }
+}
+
+/// Asks for TLS before it is begun (PostgreSQL manual, "Message Formats": SSLRequest).
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// The process that a request to end something is addressed to: the driver tells it to nobody but the server, so it is
+/// made to tell it to us.
+pub(super) async fn process(token: &CancelToken) -> Option<i32> {
+    let (ours, mut theirs) = duplex(64);
+    let read = async {
+        let mut head = [0; 8];
+        theirs.read_exact(&mut head).await.ok()?;
+        if head == SSL_REQUEST {
+            theirs.write_all(b"S").await.ok()?;
+            theirs.read_exact(&mut head).await.ok()?;
+        }
+        let mut process = [0; 4];
+        theirs.read_exact(&mut process).await.ok()?;
+        Some(i32::from_be_bytes(process))
+    };
+    let (_sent, process) = join(token.cancel_query_raw(Plain(ours), Plain(())), read).await;
+    process
+}
+
+/// A stream that takes itself for an encrypted one, and what makes it so.
+struct Plain<S>(S);
+
+impl AsyncRead for Plain<DuplexStream> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Plain<DuplexStream> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl TlsStream for Plain<DuplexStream> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl TlsConnect<Plain<DuplexStream>> for Plain<()> {
+    type Stream = Plain<DuplexStream>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<Plain<DuplexStream>>>;
+
+    fn connect(self, stream: Plain<DuplexStream>) -> Self::Future {
+        ready(Ok(stream))
     }
 }

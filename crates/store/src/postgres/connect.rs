@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{LoadBalanceHosts, SslMode};
@@ -43,6 +44,9 @@ pub(super) struct Link {
     peer: Peer,
     task: JoinHandle<()>,
 }
+
+/// Where a session passes on what its server notifies it of.
+pub(super) type News = mpsc::Sender<String>;
 
 /// No connection could be made.
 #[derive(Debug)]
@@ -92,8 +96,8 @@ impl Maker {
     }
 
     /// Connects to the host that did last, else to the others in their order; each has an equal part of the time, so
-    /// that one that is silent does not use up that of the next.
-    pub(super) async fn make(&self, bound: Duration) -> Result<Link, Refused> {
+    /// that one that is silent does not use up that of the next. What the server notifies of goes to `news`.
+    pub(super) async fn make(&self, bound: Duration, news: Option<&News>) -> Result<Link, Refused> {
         let count = self.hosts.len();
         let each = bound / u32::try_from(count).unwrap_or(u32::MAX);
         let last = self.last.load(Ordering::Relaxed);
@@ -101,7 +105,7 @@ impl Maker {
         let (mut why, mut full) = (Vec::new(), false);
         for place in order {
             let Some(host) = self.hosts.get(place) else { continue };
-            let refused = match timeout(each, self.connect(host, each)).await {
+            let refused = match timeout(each, self.connect(host, each, news)).await {
                 Ok(Ok(link)) => {
                     self.last.store(place, Ordering::Relaxed);
                     return Ok(link);
@@ -115,7 +119,7 @@ impl Maker {
         Err(Refused { detail: why.join("; "), full })
     }
 
-    async fn connect(&self, host: &Address, bound: Duration) -> Result<Link, Refused> {
+    async fn connect(&self, host: &Address, bound: Duration, news: Option<&News>) -> Result<Link, Refused> {
         let unreachable = |error: std::io::Error| Refused::because(format!("it cannot be reached: {error}"));
         let mut link = match host {
             Address::Tcp { host, port, name } => {
@@ -124,10 +128,10 @@ impl Maker {
                 let peer = Peer::Tcp(address, name.clone());
                 match &self.tls {
                     Some(tls) => {
-                        begin(&self.config, stream, by_name(tls, name).map_err(Refused::because)?, peephole, peer)
-                            .await?
+                        let tls = by_name(tls, name).map_err(Refused::because)?;
+                        begin(&self.config, stream, tls, peephole, peer, news).await?
                     }
-                    None => begin(&self.config, stream, NoTls, peephole, peer).await?,
+                    None => begin(&self.config, stream, NoTls, peephole, peer, news).await?,
                 }
             }
             #[cfg(unix)]
@@ -137,7 +141,7 @@ impl Maker {
                 // There is nobody in between: libpq does not ask for TLS here either, whatever `sslmode` says.
                 let mut config = self.config.clone();
                 config.ssl_mode(SslMode::Disable);
-                begin(&config, stream, NoTls, peephole, Peer::Unix(path.clone())).await?
+                begin(&config, stream, NoTls, peephole, Peer::Unix(path.clone()), news).await?
             }
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(Refused::because("there are no such sockets here".to_owned())),
@@ -195,6 +199,12 @@ impl Link {
         !self.client.is_closed() && self.peephole.is_quiet()
     }
 
+    /// The process at the other end, by what it said when the session began; none: it said nothing of use. Behind a pooler
+    /// that is another than the one that answers.
+    pub(super) async fn process(&self) -> Option<i32> {
+        cancel::process(&self.client.cancel_token()).await
+    }
+
     /// Whether a commit of this session was told to be done before the synchronous standby had it: somebody cancelled
     /// its wait, which the server says in a warning only.
     pub(super) fn was_cut_short(&self) -> bool {
@@ -210,7 +220,14 @@ impl Drop for Link {
 }
 
 /// Makes a session over a socket.
-async fn begin<S, T>(config: &Config, stream: S, tls: T, peephole: Peephole, peer: Peer) -> Result<Link, Refused>
+async fn begin<S, T>(
+    config: &Config,
+    stream: S,
+    tls: T,
+    peephole: Peephole,
+    peer: Peer,
+    news: Option<&News>,
+) -> Result<Link, Refused>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: TlsConnect<S>,
@@ -221,7 +238,7 @@ where
         full: error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
     })?;
     let cut_short = Arc::new(AtomicBool::new(false));
-    let seen = cut_short.clone();
+    let (seen, news) = (cut_short.clone(), news.cloned());
     let task = tokio::spawn(async move {
         loop {
             match poll_fn(|context| connection.poll_message(context)).await {
@@ -229,6 +246,10 @@ where
                 Some(Ok(AsyncMessage::Notice(notice))) if cuts_short(&notice) => {
                     tracing::error!(warning = notice.message(), "a commit may be missing on the synchronous standby");
                     seen.store(true, Ordering::Release);
+                }
+                Some(Ok(AsyncMessage::Notification(told))) => {
+                    // Full: whoever is to hear of it is slow, and asks again anyway.
+                    let _lost = news.as_ref().map(|news| news.try_send(told.payload().to_owned()));
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {

@@ -1,7 +1,6 @@
 //! The queues in front of the lanes: a record's change sets always go the same way, in their order.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lane::Lane;
 use super::store::Shared;
+use super::turn::Turn;
 use crate::{ChangeSet, CommitError, RecordKey, Verdict};
 
 /// Sets that may wait in one lane; the engine has at most 1,024 keys under way.
@@ -29,24 +29,10 @@ pub(super) struct Job {
     turn: Arc<Turn>,
 }
 
-/// Whose it is to say what becomes of a set: its sender's while it waits, the lane's once it is sent.
-#[derive(Debug, Default)]
-struct Turn(AtomicU8);
-
-impl Turn {
-    const WAITS: u8 = 0;
-    const BEGUN: u8 = 1;
-    const WITHDRAWN: u8 = 2;
-
-    fn claim(&self, for_whom: u8) -> bool {
-        self.0.compare_exchange(Self::WAITS, for_whom, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
 impl Job {
     /// About to be sent; false: nobody waits for it any more, and nothing was promised.
     pub(super) fn begin(&self) -> bool {
-        !self.answer.is_closed() && self.turn.claim(Turn::BEGUN)
+        !self.answer.is_closed() && self.turn.begin()
     }
 }
 
@@ -87,7 +73,7 @@ impl Lanes {
         let told = match timeout_at(until, &mut verdict).await {
             Ok(told) => told,
             // Nothing of it was sent: the lane is busy with those before it, or has no connection.
-            Err(_) if turn.claim(Turn::WITHDRAWN) => return Err(late(shared)),
+            Err(_) if turn.withdraw() => return Err(late(shared)),
             Err(_) => verdict.await,
         };
         told.unwrap_or_else(|_| Err(CommitError::Unknown("the store stopped working on it".to_owned())))

@@ -19,6 +19,7 @@ mod connect;
 mod failure;
 mod lane;
 mod lanes;
+mod lease;
 mod list;
 mod options;
 mod pool;
@@ -30,6 +31,7 @@ mod single;
 mod socket;
 mod store;
 mod tls;
+mod turn;
 mod values;
 
 pub use options::PostgresOptions;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join3;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{Client, Error, Row};
 
@@ -87,6 +87,19 @@ impl Connections {
         }))
     }
 
+    /// A session beside the pool; what its server tells unasked goes to `news`, as far as there is room.
+    pub(super) async fn listener(&self, news: mpsc::Sender<String>) -> Result<Link, String> {
+        if self.others.is_closed() {
+            return Err("the store is closed".to_owned());
+        }
+        self.maker.make(self.wait, Some(&news)).await.map_err(|refused| refused.detail)
+    }
+
+    /// The newest life of the store that was seen.
+    pub(super) fn newest_life(&self) -> i64 {
+        self.maker.newest_life()
+    }
+
     /// The schema is there.
     pub(super) fn opened(&self) {
         self.maker.opened();
@@ -120,7 +133,7 @@ impl Connections {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let doubts = self.doubts.load(Ordering::Acquire);
-            match self.maker.make(left).await {
+            match self.maker.make(left, None).await {
                 Ok(mut link) => {
                     link.doubts = doubts;
                     return Ok(link);

@@ -50,6 +50,6 @@ fn bytes(row: &Row, column: &str) -> Result<Bytes, Error> {
 }
 
 /// Written from a timestamp; one that was changed by hand to what no calendar has is read as the beginning of time.
-fn timestamp(millis: i64) -> Timestamp {
+pub(super) fn timestamp(millis: i64) -> Timestamp {
     DateTime::from_timestamp_millis(millis).unwrap_or_default()
 }

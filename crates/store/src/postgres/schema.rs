@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
 ];
 
 /// The newest schema known here.
@@ -38,6 +39,9 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ("lives", &["SELECT", "INSERT"]),
     ("fences", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("counters", &["SELECT", "INSERT", "UPDATE"]),
+    ("lease_holders", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("lease_waiters", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("lease_ended", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
 /// Brings the schema to the newest version, whatever other nodes do at the same time.

@@ -103,13 +103,19 @@ BEGIN
     END;
 END $$;
 
--- Raises the number under which no fence is granted, and says what it is then. Of a store that has begun another life it
--- is above all that were granted in the life before, whatever has been lost.
+-- What the fences of this life of the store begin with: its seconds times 2^20 (a life's number is its milliseconds, drawn
+-- at most one second ahead). Above all that were granted in the lives before, whatever has been lost of them, unless a
+-- name was granted a million times a second.
+CREATE FUNCTION $schema.life_floor() RETURNS bigint LANGUAGE sql AS $$
+    SELECT least(greatest((($schema.life() - 1001) << 20) / 1000, 0), 9007199254740991)
+$$;
+
+-- Raises the number under which no fence is granted, and says what it is then.
 CREATE FUNCTION $schema.fence_floor(p_at_least bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_most CONSTANT bigint := 9007199254740991;
-    v_least bigint := least(greatest(p_at_least, ($schema.life() / 1000) << 20), v_most);
+    v_least bigint := least(greatest(p_at_least, $schema.life_floor()), v_most);
     v_floor bigint;
 BEGIN
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN

@@ -14,7 +14,8 @@ use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
 use super::values::Parameter;
-use super::{all, failure, list, queries, row_lock, schema};
+use super::{all, failure, lease, list, queries, row_lock, schema};
+use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
 use crate::{
     AllVerdict, ChangeSet, CommitError, Confirmation, Edge, Event, LeaseAnswer, LeaseId, LeasePage, LeaseQuery,
@@ -27,6 +28,7 @@ use crate::{
 pub struct PostgresStore {
     shared: Arc<Shared>,
     lanes: Lanes,
+    leases: lease::Queue,
 }
 
 /// What all parts of the store use.
@@ -67,7 +69,7 @@ impl PostgresStore {
         let others = options.connections.saturating_sub(options.lanes);
         let row_waits = Arc::new(Semaphore::new((options.connections / 2).min(others.saturating_sub(1)).max(1)));
         let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
-        Ok(Self { lanes: Lanes::start(&shared), shared })
+        Ok(Self { lanes: Lanes::start(&shared), leases: lease::Queue::start(&shared), shared })
     }
 
     /// Makes a change that answers with a number.
@@ -131,20 +133,26 @@ impl Store for PostgresStore {
         list::page(&self.shared, query).await
     }
 
-    async fn lease(&self, _request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
-        Err(CommitError::Unavailable("leases come with the next migration".to_owned()))
+    async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
+        if let LeaseRequest::Force { resource } = &request
+            && check_resource(resource).is_err()
+        {
+            // What cannot be asked for is held by nobody.
+            return Ok(LeaseAnswer::Forced(Forced { holders: Vec::new() }));
+        }
+        self.leases.change(request, &self.shared).await
     }
 
-    async fn leases(&self, _query: &LeaseQuery) -> Result<LeasePage, ReadError> {
-        Err(ReadError::Unavailable("leases come with the next migration".to_owned()))
+    async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError> {
+        lease::page(&self.shared, query).await
     }
 
     async fn lease_edges(&self) -> Result<Vec<Edge>, ReadError> {
-        Err(ReadError::Unavailable("leases come with the next migration".to_owned()))
+        lease::edges(&self.shared).await
     }
 
     fn woken(&self) -> broadcast::Receiver<LeaseId> {
-        broadcast::Sender::new(1).subscribe()
+        self.leases.woken()
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {
@@ -179,6 +187,7 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.lanes.close().await;
+        self.leases.close().await;
         self.shared.row_waits.close();
         self.shared.connections.close();
     }

@@ -11,8 +11,17 @@ const INSERT: &str = "INSERT INTO fences (resource, last, touched_ms) VALUES (?1
 // The index is written for each of its columns that an update names, changed or not.
 const RAISE: &str = "UPDATE fences SET last = ?2 WHERE resource = ?1";
 const TOUCH: &str = "UPDATE fences SET last = ?2, touched_ms = ?3 WHERE resource = ?1";
-const PURGE: &str = "DELETE FROM fences WHERE resource IN
-    (SELECT resource FROM fences WHERE touched_ms < ?1 ORDER BY touched_ms LIMIT ?2)";
+const PURGE: [&str; 4] = [
+    "DELETE FROM fences WHERE resource IN (SELECT f.resource FROM fences f WHERE f.touched_ms < ?1
+        AND NOT EXISTS (SELECT 1 FROM lease_holders h WHERE h.resource = f.resource AND h.expires_ms >= ?1)
+        ORDER BY f.touched_ms LIMIT ?2)",
+    "DELETE FROM lease_holders WHERE (resource, lease) IN
+        (SELECT resource, lease FROM lease_holders WHERE expires_ms < ?1 LIMIT ?2)",
+    "DELETE FROM lease_waiters WHERE (resource, ticket) IN
+        (SELECT resource, ticket FROM lease_waiters WHERE lapses_ms < ?1 LIMIT ?2)",
+    "DELETE FROM lease_ended WHERE lease IN
+        (SELECT lease FROM lease_ended WHERE until_ms < ?1 ORDER BY until_ms LIMIT ?2)",
+];
 const FLOOR: &str = "SELECT value FROM counters WHERE name = 'fence_floor'";
 const PUT_FLOOR: &str = "INSERT INTO counters (name, value) VALUES ('fence_floor', ?1)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -49,10 +58,15 @@ pub(super) fn raise(connection: &Connection, resource: &str, fence: i64, now_ms:
     Ok(())
 }
 
-/// Forgets at most `limit` fences that were last used before that time; says how many.
+/// Forgets at most `limit` fences that were last used before that time, and as many rows of each table of leases that
+/// ended before it; says how many of all.
 pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    connection.prepare_cached(PURGE)?.execute(params![before.timestamp_millis(), limit])
+    let mut purged = 0;
+    for purge in PURGE {
+        purged += connection.prepare_cached(purge)?.execute(params![before.timestamp_millis(), limit])?;
+    }
+    Ok(purged)
 }
 
 /// Raises the floor; says what it was and what it is.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lockkeeper_store::lease::{Ask, Asked, Claim, LeaseAnswer, LeaseId, LeaseRequest, Mode};
 use lockkeeper_store::limits::{FENCE_MAX, FENCE_TOUCHED_WITHIN, FENCES_KEPT, FENCES_PER_SET_MAX, TEXT_BYTES_MAX};
 use lockkeeper_store::{AllVerdict, OnLocked, Store, Verdict};
 use tokio::sync::Barrier;
@@ -278,6 +279,29 @@ pub(crate) async fn purge_forgets_what_is_not_used(bench: &Bench) {
     // Forgotten: any fence passes.
     bench.must_commit(&set(&key("a"), 7).fence("old 1", 1).at(kept)).await;
     assert_eq!(purge(kept, 100).await, Ok(2));
+}
+
+/// Of what is held nothing is forgotten, however long ago it was granted.
+pub(crate) async fn purge_forgets_leases_that_have_ended(bench: &Bench) {
+    let purge = async || bench.store.purge_fences(chrono::Utc::now(), 100).await.expect("an answer");
+    let get = async |name: &str, ttl| {
+        let claim = Claim { resource: name.into(), mode: Mode::Exclusive };
+        let ask = Ask::new(LeaseId::random(), "owner", "host", [claim], ttl).expect("a good ask");
+        let answer = bench.store.lease(LeaseRequest::Ask { ask, keep: None }).await.expect("an answer");
+        assert!(matches!(answer, LeaseAnswer::Asked(Asked::Granted { .. })), "{answer:?}");
+    };
+    get("held", Duration::from_secs(600)).await;
+    get("over", Duration::from_millis(1)).await;
+    let end = LeaseRequest::End { lease: LeaseId::random(), bar: true };
+    bench.store.lease(end).await.expect("an answer");
+    let mut purged = 0;
+    // The holder's row and its name's fence, once it has expired.
+    while purged < 2 {
+        purged += purge().await;
+    }
+    assert_eq!((purged, purge().await), (2, 0));
+    assert_eq!(bench.commit(&set(&key("a"), 0).fence("over", 1)).await, Verdict::Committed);
+    assert!(matches!(bench.commit(&set(&key("b"), 0).fence("held", 1)).await, Verdict::Fenced { .. }));
 }
 
 pub(crate) async fn the_floor_never_falls(bench: &Bench) {

@@ -3,6 +3,8 @@
 mod defaults;
 mod failover;
 mod killed;
+mod leases;
+mod lockers;
 mod opening;
 mod pool;
 mod pooler;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_store::{ListOrder, OnLocked, OpenError, Store, Verdict};
+use lockkeeper_store::lease::Ended;
+use lockkeeper_store::{Fence, ListOrder, OnLocked, OpenError, Store, Verdict};
 use lockkeeper_testbed::TestDatabase;
 
-use crate::tools::{Role, database, execute, key, keyed, must_commit, next, now, open, query, refused};
+use crate::lockers::{acquire, ask, next_news, release, waiting};
+use crate::tools::{LONG, Role, database, execute, key, keyed, must_commit, next, now, open, query, refused};
 
 async fn why(role: &Role) -> String {
     match refused(&role.url()).await {
@@ -40,6 +42,17 @@ async fn a_role_that_may_use_need_not_create() {
     assert_eq!(store.events(&key("a"), 0, 10).await.expect("an answer").len(), 2);
     assert_eq!(store.confirm(&key("a"), &["k".to_owned()], now()).await.expect("an answer").keys.len(), 1);
     assert_eq!(store.purge_keys(now(), 10).await, Ok(0));
+    let mut fenced = next(&key("a"), 2);
+    fenced.fences.push(Fence::new("r", 1));
+    must_commit(&store, fenced).await;
+    let (ask, mut news) = (ask("role", "r", LONG), store.woken());
+    assert!(acquire(&store, &ask).await > 1);
+    let next = crate::lockers::ask("next", "r", LONG);
+    assert!(store.lease(waiting(&next)).await.is_ok());
+    assert_eq!(release(&store, ask.lease()).await, Ended::Released);
+    assert_eq!(next_news(&mut news).await, Ok(next.lease()));
+    assert_eq!(store.purge_fences(now(), 10).await, Ok(1));
+    assert!(store.fence_floor(1).await.is_ok());
     assert_eq!(store.ping().await, Ok(()));
     store.close().await;
 }

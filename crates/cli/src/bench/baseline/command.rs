@@ -1,7 +1,7 @@
 //! A peer that is a program of its own, run on the same server in the same run.
 //!
 //! It prints one JSON object a line for each strategy that it measures: `strategy`, `ok_per_s`, `mean_ms`, `p99_ms`,
-//! `success_pct`, `lost`. In its command line `{clients}`, `{keys}` and `{seconds}` are replaced.
+//! `success_pct`, `lost` (of locks: `peer`, `pairs_per_s`, `mean_ms`, `p99_ms`). In its command line `{clients}`, `{keys}` and `{seconds}` are replaced.
 
 use std::process::Stdio;
 
@@ -15,13 +15,21 @@ use crate::failure::Failure;
 /// A line of a peer's output.
 #[derive(Deserialize)]
 struct Line {
+    #[serde(alias = "peer")]
     strategy: String,
+    #[serde(alias = "pairs_per_s")]
     ok_per_s: f64,
     mean_ms: f64,
     p99_ms: f64,
+    /// A program that waits until it has succeeded need not say so.
+    #[serde(default = "all")]
     success_pct: f64,
     #[serde(default)]
     lost: i64,
+}
+
+fn all() -> f64 {
+    100.0
 }
 
 /// Runs the command and reads its rows.

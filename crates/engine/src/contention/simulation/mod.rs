@@ -3,6 +3,7 @@
 //! The random numbers come from `LOCKKEEPER_SEED`, else always the same; `LOCKKEEPER_RUNS=100` makes 100 times as many
 //! runs, for a night. `cargo test -p lockkeeper-engine shares_and_rates -- --no-capture` prints the table.
 
+mod climbs;
 mod load;
 mod promises;
 mod rules;

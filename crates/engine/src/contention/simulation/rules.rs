@@ -28,7 +28,7 @@ impl Ours {
 impl Rule for Ours {
     fn report(&mut self, contended: bool, seconds: f64, switches: &mut Vec<f64>) {
         // Plain, because a debug build is slow at iterators and this is called ten million times.
-        let [earlier, later] =
+        let [earlier, _, later] =
             self.slot.report(self.threshold, 0, if contended { &CONTENDED } else { &QUIET }, Tick::at_seconds(seconds));
         if let Some(change) = earlier {
             switches.push(change.at.seconds());

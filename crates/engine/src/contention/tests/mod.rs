@@ -1,6 +1,7 @@
 //! The contention control as the engine uses it.
 
 mod hot_keys;
+mod leases;
 mod rungs;
 mod shared;
 mod stories;
@@ -18,6 +19,7 @@ const THRESHOLD: f64 = 0.05;
 pub(super) const QUIET: Try = Try {
     contended: false,
     exhausted: false,
+    may_lease: false,
     lock_wait: None,
     queue_wait: Duration::ZERO,
     round_trip: Duration::from_millis(1),

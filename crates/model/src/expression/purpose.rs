@@ -1,0 +1,108 @@
+//! What an expression is for decides what it may see, and what it has to yield.
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+
+use super::{Fault, Root};
+
+/// What an expression is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A guard or an assign.
+    Decision,
+    /// The name of a lock.
+    LockKey,
+}
+
+/// What a lock key sees of the instance: what does not change with every move.
+const LOCK_KEY_FIELDS: &[&str] = &["id", "state", "started_by"];
+
+impl Purpose {
+    /// The variables that it sees.
+    pub(super) fn roots(self) -> &'static [Root] {
+        match self {
+            Self::Decision => &Root::ALL,
+            Self::LockKey => &[Root::Data, Root::Instance],
+        }
+    }
+
+    /// Why this does not see a variable, or a field of it, and what to write instead.
+    pub(super) fn hides(self, root: Root, field: Option<&str>) -> Option<(String, String)> {
+        let name = root.name();
+        let known = "a lock key sees `data`, `instance.id`, `instance.state` and `instance.started_by`".to_owned();
+        match (self, root, field) {
+            (Self::Decision, ..) | (Self::LockKey, Root::Data, _) => None,
+            (Self::LockKey, Root::Instance, Some(field)) if LOCK_KEY_FIELDS.contains(&field) => None,
+            (Self::LockKey, Root::Instance, None) => {
+                Some(("a lock key does not see `instance` as a whole".to_owned(), format!("name a field: {known}")))
+            }
+            (Self::LockKey, Root::Instance, Some("version")) => {
+                let message = "`instance.version` would name another lock after each move".to_owned();
+                Some((message, known))
+            }
+            (Self::LockKey, Root::Instance, Some(field)) => {
+                Some((format!("a lock key does not see `instance.{field}`"), known))
+            }
+            (Self::LockKey, Root::Event | Root::Actor | Root::Now, _) => {
+                let message =
+                    format!("a lock key does not see `{name}`: it names a lock of the instance, whoever sends");
+                Some((message, format!("{known}; keep what names the lock in the data")))
+            }
+        }
+    }
+
+    /// Refuses what cannot yield what is needed, as far as the text alone tells.
+    pub(super) fn check_result(self, tree: &IdedExpr) -> Result<(), Vec<Fault>> {
+        match (self, kind(tree)) {
+            (Self::LockKey, Some(kind)) if kind != TEXT => {
+                let message = format!("a lock key yields a text, and this yields {kind}");
+                Err(vec![Fault::new(0, message, "write a text, for example `\"inventory/\" + data.sku`")])
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+const TEXT: &str = "a text";
+
+/// What an expression yields, where that does not depend on the data.
+fn kind(node: &IdedExpr) -> Option<&'static str> {
+    const TRUTH: &str = "true or false";
+    const NUMBER: &str = "a number";
+    match &node.expr {
+        Expr::Literal(literal) => Some(match literal {
+            LiteralValue::String(_) => TEXT,
+            LiteralValue::Boolean(_) => TRUTH,
+            LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => NUMBER,
+            LiteralValue::Bytes(_) => "bytes",
+            LiteralValue::Null => "null",
+        }),
+        Expr::Select(select) if select.test => Some(TRUTH),
+        Expr::List(_) => Some("a list"),
+        Expr::Map(_) | Expr::Struct(_) => Some("a map"),
+        Expr::Call(CallExpr { func_name, args, .. }) => match (func_name.as_str(), args.as_slice()) {
+            (operators::CONDITIONAL, [_, yes, no]) => kind(yes).filter(|kind| *kind != TEXT).or_else(|| kind(no)),
+            // Both sides are of one kind.
+            (operators::ADD, [left, right]) => kind(left).or_else(|| kind(right)),
+            ("string", _) => Some(TEXT),
+            ("int" | "uint" | "double" | "size", _) => Some(NUMBER),
+            (name, _) if name.starts_with("get") => Some(NUMBER),
+            (operators::MULTIPLY | operators::DIVIDE | operators::MODULO, _) => Some(NUMBER),
+            ("bool" | "contains" | "startsWith" | "endsWith" | "matches", _) => Some(TRUTH),
+            (
+                operators::EQUALS
+                | operators::NOT_EQUALS
+                | operators::LESS
+                | operators::LESS_EQUALS
+                | operators::GREATER
+                | operators::GREATER_EQUALS
+                | operators::LOGICAL_AND
+                | operators::LOGICAL_OR
+                | operators::LOGICAL_NOT
+                | operators::IN,
+                _,
+            ) => Some(TRUTH),
+            _ => None,
+        },
+        _ => None,
+    }
+}
