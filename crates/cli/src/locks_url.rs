@@ -1,6 +1,7 @@
 //! Which lock service a `--locks` names, and how it is opened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_locks::{Durable, LockService, RedisLocks, RedisOptions, ServiceOptions};
 use lockkeeper_store::Store;
@@ -9,10 +10,11 @@ use crate::failure::Failure;
 use crate::store_url::without_password;
 
 /// A lock service, named and not yet opened.
+#[derive(Clone, Debug)]
 pub(crate) enum LocksUrl {
     /// `store`: where the instances are.
     Store,
-    /// `redis://…`: one Redis server.
+    /// `redis://…`: a Redis server; the floor of its fences is kept in the store.
     Redis(Box<RedisOptions>),
 }
 
@@ -26,22 +28,28 @@ impl LocksUrl {
             return Ok(Self::Store);
         }
         if url.starts_with("redis://") || url.starts_with("rediss://") {
-            let wrong = |error| Failure::usage(format!("--locks {}: {error}", without_password(url)));
-            return RedisOptions::parse(url).map(|options| Self::Redis(Box::new(options))).map_err(wrong);
+            let options = RedisOptions::parse(url).map_err(|error| Failure::usage(format!("--locks: {error}")))?;
+            return Ok(Self::Redis(Box::new(options)));
         }
-        let named = without_password(url);
-        Err(Failure::usage(format!("--locks {named:?}: write store, or redis://user:password@host:6379")))
+        Err(Failure::usage(format!(
+            "--locks {:?}: write store, or redis://user:password@host:6379",
+            without_password(url)
+        )))
     }
 
-    /// Opens it. Must be called within a runtime. What has to outlive the lock service itself is kept in `store`.
+    /// Opens it, with leases of Redis that live for at most `redis_max_ttl`. Must be called within a runtime.
     ///
     /// # Errors
     /// What kept it from being opened, and what to do.
-    pub(crate) async fn open(self, store: Arc<dyn Store>) -> Result<Arc<dyn LockService>, Failure> {
+    pub(crate) async fn open(
+        self,
+        store: Arc<dyn Store>,
+        redis_max_ttl: Duration,
+    ) -> Result<Arc<dyn LockService>, Failure> {
         Ok(match self {
             Self::Store => Arc::new(Durable::open(store, ServiceOptions::default())),
             Self::Redis(options) => {
-                let options = options.with_floor(Arc::new(store));
+                let options = options.with_floor(Arc::new(store)).with_max_ttl(redis_max_ttl);
                 Arc::new(RedisLocks::open(options).await.map_err(Failure::failed)?)
             }
         })
@@ -52,27 +60,19 @@ impl LocksUrl {
 mod tests {
     use super::*;
 
-    fn refusal(url: &str) -> String {
-        match LocksUrl::parse(url) {
-            Err(Failure::Usage(text)) => text,
-            _ => panic!("accepted {url}"),
-        }
-    }
-
     #[test]
-    fn the_store_and_redis_are_known() {
+    fn services_are_known_by_their_urls() {
         assert!(matches!(LocksUrl::parse("store"), Ok(LocksUrl::Store)));
-        for url in ["redis://h", "redis://app:secret@h:6380/2", "rediss://h"] {
+        for url in ["redis://h", "redis://:secret@h:1/3", "rediss://h"] {
             assert!(matches!(LocksUrl::parse(url), Ok(LocksUrl::Redis(_))), "{url}");
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_named_without_its_password() {
-        for (url, told) in [("memcached://app:hunter2@h", "memcached://…@h"), ("redis://app:hunter2@h:port", "--locks")]
-        {
-            let text = refusal(url);
-            assert!(!text.contains("hunter2") && text.contains(told), "{text}");
+        for url in ["memcached://app:hunter2@h", "redis://app:hunter2@h:port"] {
+            let Err(Failure::Usage(text)) = LocksUrl::parse(url) else { panic!("accepted {url}") };
+            assert!(!text.contains("hunter2") && text.contains("--locks"), "{text}");
         }
     }
 }

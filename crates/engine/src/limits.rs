@@ -76,6 +76,10 @@ pub const HISTORY_POLL: Duration = Duration::from_millis(500);
 /// wait for it (5 s).
 pub const LEASE_SHARED: Duration = Duration::from_millis(250);
 
+/// Commands that share a lease before it is given back: four full batches of one instance, so that a node with a long
+/// queue does not keep the others waiting until it is empty.
+pub const LEASE_COMMANDS_MAX: usize = 4 * BATCH_COMMANDS_MAX;
+
 /// How long a node keeps a lease that nobody needs: about a commit, so that whoever was just answered can send more.
 pub const LEASE_LINGER: Duration = Duration::from_millis(5);
 

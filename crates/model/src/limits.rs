@@ -82,6 +82,13 @@ pub const FENCES_MAX: usize = 16;
 /// The first number beyond fences: up to it every JSON reader keeps integers exact (RFC 8259, section 6).
 pub const FENCE_END: i64 = 1 << 53;
 
+/// How far ahead of the clock a fence may be. Locks grant fences from the seconds since 1970 x 2^20 on; one that none can
+/// have granted, written once, would make everybody late until the clocks have caught up with it.
+pub const FENCE_AHEAD: Duration = Duration::from_secs(24 * 3600);
+
+/// Fences that may be granted in a second: those of the next second begin behind them.
+pub const FENCES_PER_SECOND: i64 = 1 << 20;
+
 /// Fields that one transition assigns: all of them are evaluated before any is kept.
 pub const ASSIGNS_MAX: usize = 64;
 

@@ -27,7 +27,7 @@ pub(crate) struct ExplanationView {
     rung: Rung,
     /// Since when; none: since the node began.
     since: Option<DateTime<Utc>>,
-    /// What brought it there: `score`, `exhausted` or `quiet`; none: nothing did.
+    /// What brought it there: `score`, `exhausted`, `quiet` or `locks_gone`; none: nothing did.
     #[schema(value_type = Option<String>, example = "score")]
     reason: Option<Reason>,
     /// Share of `tries` that was contended, 0 to 1.
@@ -38,13 +38,16 @@ pub(crate) struct ExplanationView {
     contended: f64,
     /// The workflow's threshold, 0 to 1; none before the first try.
     escalate_above: Option<f64>,
-    /// How much has been gathered of what leads to the other rung, 0 to 1.
+    /// How much has been gathered of what leads to another rung, 0 to 1.
     evidence: f64,
+    /// The rung that it leads to; none while there is none.
+    #[schema(value_type = Option<String>, example = "lease")]
+    evidence_for: Option<Rung>,
     /// How its tries went; none before the first.
     waits: Option<WaitsView>,
-    /// On the row lock: how long it stays there whatever happens.
+    /// On the row lock or the lease: how long it stays there whatever happens.
     dwell_left_ms: Option<u64>,
-    /// On the row lock: when it comes down if tries go on as now and none is contended.
+    /// On the row lock or the lease: when it comes down if tries go on as now and none is contended.
     may_come_down_in_ms: Option<u64>,
     /// Another instance shares its rung and counts, by a collision of hashes.
     shared_slot: bool,
@@ -92,7 +95,7 @@ struct EventView {
 /// How tries went lately: means and maxima that fade.
 #[derive(Serialize, ToSchema)]
 struct WaitsView {
-    /// For the row lock.
+    /// For the row lock, or for the lease.
     lock_wait: WaitView,
     /// On this node, before the try.
     queue_wait: WaitView,
@@ -170,6 +173,7 @@ impl ExplanationView {
             contended: contention.contended,
             escalate_above: contention.escalate_above,
             evidence: contention.evidence,
+            evidence_for: contention.evidence_for,
             waits: contention.waits.map(WaitsView::from),
             dwell_left_ms: contention.dwell_left_ms,
             may_come_down_in_ms: contention.may_come_down_in_ms,

@@ -24,6 +24,7 @@ pub(crate) struct Explanation {
     tries: f64,
     contended: f64,
     evidence: f64,
+    evidence_for: Option<Rung>,
     waits: Option<Waits>,
     dwell_left_ms: Option<u64>,
     may_come_down_in_ms: Option<u64>,
@@ -40,11 +41,22 @@ struct Event {
     concurrency: Commits,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Rung {
     Optimistic,
     RowLock,
+    Lease,
+}
+
+impl Rung {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Optimistic => "optimistic",
+            Self::RowLock => "row lock",
+            Self::Lease => "lease",
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,6 +75,7 @@ struct Wait {
 
 #[derive(Debug, Deserialize)]
 struct Switch {
+    from: Rung,
     to: Rung,
     at: Timestamp,
     score: f64,
@@ -88,12 +101,13 @@ impl Explanation {
         ];
         lines.extend(self.events.iter().map(|own| (format!("on {}", own.event), own.concurrency.text())));
         lines.push(("lately".to_owned(), self.lately()));
-        match self.rung {
-            Rung::RowLock => lines.push(("comes down".to_owned(), self.comes_down())),
-            Rung::Optimistic if self.evidence > 0.0 => lines.push(("goes up".to_owned(), self.goes_up())),
-            Rung::Optimistic => {}
+        if self.rung != Rung::Optimistic {
+            lines.push(("comes down".to_owned(), self.comes_down()));
         }
-        lines.extend(self.waits.as_ref().map(|waits| ("waits".to_owned(), waits.text())));
+        if self.leads_up() {
+            lines.push(("goes up".to_owned(), self.goes_up()));
+        }
+        lines.extend(self.waits.as_ref().map(|waits| ("waits".to_owned(), waits.text(self.rung))));
         if self.shared_slot {
             let text =
                 "another instance shares its rung and these counts: a collision of hashes, which costs speed only";
@@ -116,13 +130,14 @@ impl Explanation {
     fn rung(&self) -> String {
         let own = |own: &Event| own.concurrency.strategy == ADAPTIVE;
         if self.concurrency.strategy != ADAPTIVE && !self.events.iter().any(own) {
-            let how = if self.concurrency.strategy == "pessimistic" { "row lock" } else { "optimistic" };
+            let how = match self.concurrency.strategy.as_str() {
+                "pessimistic" => "row lock",
+                "distributed" => "lease",
+                _ => "optimistic",
+            };
             return format!("{how} always, as its definition says");
         }
-        let how = match self.rung {
-            Rung::Optimistic => "optimistic",
-            Rung::RowLock => "row lock",
-        };
+        let how = self.rung.words();
         let Some(since) = self.since else { return format!("{how} since the node began") };
         let passed = (self.at - since).to_std().unwrap_or_default();
         let text = format!("{how} since {} ({})", time(since), span(passed));
@@ -152,10 +167,20 @@ impl Explanation {
         let mut text = format!("in {}, if nothing more is contended", span(Duration::from_millis(millis)));
         match self.dwell_left_ms {
             Some(dwell @ 1..) => text += &format!("; not before {}", span(Duration::from_millis(dwell))),
-            _ if self.evidence > 0.0 => text += &format!("; {} of what that takes is there", percent(self.evidence)),
+            _ if self.evidence > 0.0 && !self.leads_up() => {
+                text += &format!("; {} of what that takes is there", percent(self.evidence))
+            }
             _ => {}
         }
         text
+    }
+
+    /// Whether what has been gathered leads up. A server of an earlier version does not say, and knows two rungs.
+    fn leads_up(&self) -> bool {
+        match self.evidence_for {
+            Some(to) => to > self.rung,
+            None => self.rung == Rung::Optimistic && self.evidence > 0.0,
+        }
     }
 
     fn goes_up(&self) -> String {
@@ -166,12 +191,16 @@ impl Explanation {
 impl Switch {
     fn line(&self) -> String {
         let why = self.why();
-        match self.to {
-            Rung::RowLock => {
-                let dwell = span(Duration::from_millis(self.dwell_ms));
-                format!("{}  up to the row lock: {why}; for at least {dwell}", time(self.at))
-            }
-            Rung::Optimistic => format!("{}  down to optimistic: {why}", time(self.at)),
+        let to = match self.to {
+            Rung::Optimistic => "optimistic",
+            Rung::RowLock => "the row lock",
+            Rung::Lease => "the lease",
+        };
+        if self.to > self.from {
+            let dwell = span(Duration::from_millis(self.dwell_ms));
+            format!("{}  up to {to}: {why}; for at least {dwell}", time(self.at))
+        } else {
+            format!("{}  down to {to}: {why}", time(self.at))
         }
     }
 
@@ -183,17 +212,19 @@ impl Switch {
             "exhausted" => "a command had used up its attempts".to_owned(),
             "quiet" if counted => format!("quiet again, {shares}"),
             "quiet" => "quiet again".to_owned(),
+            "locks_gone" => "the lock service did not answer".to_owned(),
             other => other.to_owned(),
         }
     }
 }
 
 impl Waits {
-    fn text(&self) -> String {
+    fn text(&self, rung: Rung) -> String {
         let wait =
             |name: &str, wait: &Wait| format!("{name} {} ms (at most {} ms)", short(wait.mean_ms), short(wait.max_ms));
         // Nothing at all: no lock was taken.
-        let locked = (self.lock_wait.max_ms > 0.0).then(|| wait("row lock", &self.lock_wait));
+        let locked = (self.lock_wait.max_ms > 0.0)
+            .then(|| wait(if rung == Rung::Lease { "lease" } else { "row lock" }, &self.lock_wait));
         let others = [wait("on this node", &self.queue_wait), wait("commit", &self.round_trip)];
         locked.into_iter().chain(others).collect::<Vec<_>>().join(", ")
     }

@@ -92,6 +92,15 @@ impl Evidence {
         (self.sum / EXCESS_UP).max(-self.sum / LACK_DOWN).min(1.0)
     }
 
+    /// The rung that it leads to; none: there is none.
+    pub(super) fn leads_to(&self, rung: Rung) -> Option<Rung> {
+        match self.sum {
+            sum if sum > 0.0 => Some(rung.above()),
+            sum if sum < 0.0 => Some(rung.below()),
+            _ => None,
+        }
+    }
+
     /// Quiet tries that are still missing until a key comes down, if none is contended.
     pub(super) fn tries_missing(&self, rung: Rung, threshold: Threshold) -> f32 {
         let ending = if self.sum > 0.0 { self.sum / threshold.counted_from(rung) } else { 0.0 };

@@ -25,6 +25,8 @@ pub struct Explanation<K> {
     pub escalate_above: Option<f64>,
     /// How much has been gathered of what leads to another rung, 0 to 1.
     pub evidence: f64,
+    /// The rung that it leads to; none while there is none.
+    pub evidence_for: Option<Rung>,
     /// How its tries went; none if there was none, or if another key has most of the slot.
     pub waits: Option<Waits>,
     /// On the row lock or the lease: how long it stays there whatever happens.

@@ -125,6 +125,7 @@ impl<K: Hash + Eq + Clone> Contention<K> {
             contended: rounded(view.contended),
             escalate_above: reported.then(|| view.threshold.share()),
             evidence: rounded(view.evidence),
+            evidence_for: view.evidence_for,
             waits: if others_reported { None } else { view.figures.waits() },
             dwell_left_ms: view.stays.map(|(dwell, _)| millis(dwell)),
             may_come_down_in_ms: view.stays.map(|(_, down)| millis(down)),

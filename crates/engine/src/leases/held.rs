@@ -8,6 +8,8 @@ use lockkeeper_locks::Lease;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::limits::LEASE_COMMANDS_MAX;
+
 /// A lease that this node holds.
 pub(super) struct Held {
     pub(super) lease: Lease,
@@ -25,6 +27,8 @@ pub(super) struct Held {
 #[derive(Default)]
 pub(super) struct Users {
     count: AtomicUsize,
+    /// Those that have had it, too.
+    ever: AtomicUsize,
     /// Wakes the task when the last has gone, or the lease was found to be lost.
     pub(super) told: Notify,
 }
@@ -53,7 +57,12 @@ impl Held {
 
     /// Whether it may be shared with whoever comes.
     pub(super) fn is_open(&self) -> bool {
-        Instant::now() < self.until && self.is_held()
+        Instant::now() < self.until && self.places() > 0 && self.is_held()
+    }
+
+    /// How many more may get it.
+    pub(super) fn places(&self) -> usize {
+        LEASE_COMMANDS_MAX.saturating_sub(self.users.ever.load(Ordering::SeqCst))
     }
 }
 
@@ -64,6 +73,7 @@ impl Share {
     /// To be called while the lease's line is locked, or by its task: nobody else knows whether it is still open.
     pub(super) fn of(held: &Arc<Held>) -> Self {
         held.users.count.fetch_add(1, Ordering::SeqCst);
+        held.users.ever.fetch_add(1, Ordering::SeqCst);
         Self(Some(held.clone()), held.users.clone())
     }
 

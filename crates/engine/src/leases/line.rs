@@ -147,10 +147,13 @@ impl LineTask<'_> {
         idle
     }
 
-    /// Sends all that wait back to their instances with the lease, before those who come anew.
+    /// Sends those that wait back to their instances with the lease, before those who come anew.
     fn hand_out(&self, held: &Arc<Held>) {
-        let waiting = match self.leases.lines().get_mut(self.resource) {
-            Some(line) => std::mem::take(&mut line.waiting),
+        let waiting: Vec<Pending> = match self.leases.lines().get_mut(self.resource) {
+            Some(line) => {
+                let places = held.places().min(line.waiting.len());
+                line.waiting.drain(..places).collect()
+            }
             None => return,
         };
         for mut pending in waiting.into_iter().rev().filter(|pending| !pending.is_abandoned()) {

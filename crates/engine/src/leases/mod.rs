@@ -156,7 +156,9 @@ pub(crate) fn without_locks(
 ) -> Option<Refusal> {
     pending.lease = None;
     pending.waiting_for_lease = None;
-    contention.lose_locks(&pending.command.instance, now);
+    if let Some(switch) = contention.lose_locks(&pending.command.instance, now) {
+        tracing::info!(key = %switch.key, "{switch}");
+    }
     match pending.concurrency.on_lock_loss {
         OnLockLoss::RowLock => {
             pending.locks_gone = true;

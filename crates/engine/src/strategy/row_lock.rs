@@ -12,6 +12,7 @@ use super::{Attempt, Sent, Step, answer_all, in_time, waited_ms};
 use crate::batch::{self, Folded, Snapshot};
 use crate::codec;
 use crate::definitions::unavailable;
+use crate::fences;
 use crate::pending::Pending;
 
 /// Moments that are this near count as the same: timers fire by the millisecond.
@@ -81,6 +82,8 @@ impl Attempt<'_> {
             // from the others.
             batch.extend(self.newcomers(&batch, &snapshot));
             batch = in_time(batch);
+            let older = fences::take_older(&mut batch);
+            self.put_back(older, false, snapshot.version);
         }
         if batch.is_empty() {
             return Step::Done;

@@ -11,7 +11,7 @@ use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
 use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Entered, Instance, Status};
-use crate::limits::{FENCE_END, FENCES_MAX};
+use crate::limits::{FENCE_AHEAD, FENCE_END, FENCES_MAX, FENCES_PER_SECOND};
 use crate::names::check_resource;
 use crate::outcome::{MismatchReason, SuccessKind};
 use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
@@ -42,7 +42,7 @@ pub(super) fn send(
     let machine = definition.machine();
     check_names(machine, send)?;
     check_sent("event data", &send.data)?;
-    check_fences(send)?;
+    check_fences(send, now)?;
     check_run(current, send.run)?;
     let state_at = machine.find(&current.state).ok_or_else(|| {
         let (state, workflow, version) = (&current.state, definition.workflow(), definition.version());
@@ -68,7 +68,9 @@ fn check_names(machine: &Machine, send: &Send) -> Result<(), Refusal> {
 }
 
 /// Refuses fences that no lock has given.
-fn check_fences(send: &Send) -> Result<(), Refusal> {
+fn check_fences(send: &Send, now: Timestamp) -> Result<(), Refusal> {
+    let ahead = i64::try_from(FENCE_AHEAD.as_secs()).unwrap_or(i64::MAX);
+    let newest = now.timestamp().saturating_add(ahead).saturating_mul(FENCES_PER_SECOND);
     if send.fences.len() > FENCES_MAX {
         let count = send.fences.len();
         return Err(malformed(format!("{count} fences are given; at most {FENCES_MAX} are allowed")));

@@ -20,7 +20,16 @@ fn fences_that_no_lock_gives_are_malformed() {
         let command = go(fences.iter().map(|(name, fence)| ((*name).to_owned(), *fence)).collect());
         render(&case.judge(&command))
     };
-    assert_eq!(judge(&[("inventory/sku-1", 1), ("b", FENCE_END - 1)]), "applied v2 a");
+    // The judge's clock is some seconds after 1,700,000,000.
+    let newest = (1_700_000_000 + 24 * 3_600) << 20;
+    assert_eq!(judge(&[("inventory/sku-1", 1), ("b", newest)]), "applied v2 a");
+    for fence in [newest + (100 << 20), FENCE_END - 1] {
+        let answer = judge(&[("r", fence)]);
+        assert!(
+            answer.starts_with(&format!("malformed: the fence {fence} is none that a lock has given yet")),
+            "{answer}"
+        );
+    }
     for fence in [0, -1, i64::MIN, FENCE_END, i64::MAX] {
         let expected = format!("malformed: the fence {fence} is none that a lock gives: those are from 1 to 2^53 - 1");
         assert_eq!(judge(&[("r", fence)]), expected);

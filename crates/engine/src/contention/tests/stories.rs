@@ -28,6 +28,7 @@ fn an_explanation_as_json() {
         "contended": 0.717,
         "escalate_above": 0.05,
         "evidence": 0.0,
+        "evidence_for": null,
         "waits": {
             "lock_wait": {"mean_ms": 12.0, "max_ms": 8.598},
             "queue_wait": {"mean_ms": 2.5, "max_ms": 1.791},

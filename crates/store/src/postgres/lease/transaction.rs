@@ -185,7 +185,9 @@ async fn commit(shared: &Shared, mut connection: Connection, written: &Written) 
     Err(match fate {
         Fate::Unknown(detail) => Tried::Failed(Failed::Unknown(detail)),
         Fate::Yielded(detail) => Tried::Again(detail),
-        Fate::Locked => Tried::Again("another session has had a fence locked for long".to_owned()),
+        Fate::Locked => {
+            Tried::Failed(Failed::Unavailable("another session has had a fence locked for long".to_owned()))
+        }
         Fate::Rejected(detail) | Fate::TakenBack(detail) => Tried::Failed(Failed::Unavailable(detail)),
     })
 }
