@@ -98,6 +98,8 @@ pub(crate) struct Keeper {
     unsure: bool,
     failures: u32,
     not_before: Moment,
+    /// A renewal that is not answered by then is given up, and another sent.
+    renewal_until: Moment,
     drop_call: bool,
     news: Vec<News>,
 }
@@ -133,6 +135,7 @@ impl Keeper {
             unsure: false,
             failures: 0,
             not_before: now,
+            renewal_until: now,
             drop_call: false,
             news: Vec::new(),
         }
@@ -146,7 +149,11 @@ impl Keeper {
     /// What is to be done at `now`.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         self.pass_time(now);
+        self.give_up_renewal(now);
         let call = if self.under_way.is_none() && now >= self.not_before { self.next_call(now) } else { None };
+        if let (Some(Call::Renew), Phase::Held { valid_until, .. }) = (call, &self.phase) {
+            self.renewal_until = now + valid_until.since(now) / 3;
+        }
         self.under_way = self.under_way.or(call);
         Step {
             drop_call: std::mem::take(&mut self.drop_call),
@@ -205,6 +212,16 @@ impl Keeper {
         }
     }
 
+    /// One silent connection does not cost the lease: there is time for others.
+    fn give_up_renewal(&mut self, now: Moment) {
+        let renewing = self.under_way == Some(Call::Renew) && matches!(self.phase, Phase::Held { .. });
+        if renewing && now >= self.renewal_until {
+            self.under_way = None;
+            self.drop_call = true;
+            self.back_off(now);
+        }
+    }
+
     fn next_call(&self, now: Moment) -> Option<Call> {
         match &self.phase {
             Phase::Asking { .. } => {
@@ -229,7 +246,7 @@ impl Keeper {
                 let renews_at = renew_at.max(self.not_before);
                 if hold_until.is_none_or(|until| renews_at < until) { valid_until.min(renews_at) } else { valid_until }
             }
-            Phase::Held { valid_until, .. } => valid_until,
+            Phase::Held { valid_until, .. } => valid_until.min(self.renewal_until),
             Phase::Ending { give_up_at, .. } if idle => give_up_at.min(self.not_before),
             Phase::Ending { give_up_at, .. } => give_up_at,
             Phase::Over => self.begun,
