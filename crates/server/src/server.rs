@@ -177,8 +177,9 @@ impl Server {
             };
             served.unwrap_or_else(|error| Err(io::Error::other(error)))
         };
-        self.locks.close().await;
+        // The engine may need locks for what it finishes.
         self.engine.shutdown().await;
+        self.locks.close().await;
         served
     }
 }

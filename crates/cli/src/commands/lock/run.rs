@@ -51,6 +51,7 @@ Examples:
 The command and all that it starts end before the lock can pass on: when it is lost, when the server cannot be
 reached any more, and when `lock run` itself is killed or stopped. It is ended by SIGTERM, and later by SIGKILL.
 What became another user (sudo) cannot be ended from here: run `lock run` as that user.
+Stopped by Ctrl-Z for longer than --ttl, it has lost the lock.
 
 The command finds in its environment:
   LOCKKEEPER_RESOURCE  the lock's name
