@@ -12,6 +12,7 @@ use crate::commands::explain::ExplainArgs;
 use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::lock::LockArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::start::StartArgs;
@@ -26,6 +27,7 @@ Examples:
   lockkeeper start purchase/po-1 --data '{\"amount\": 1200}'    begin an instance
   lockkeeper send purchase/po-1 submit --as ann               move it
   lockkeeper history purchase/po-1                            see who did what
+  lockkeeper lock run nightly --nowait -- ./report.sh         run it on one machine at a time
 
 WORKFLOW/ID splits at the first `/`; the id may contain more of them.
 
@@ -92,6 +94,7 @@ pub(crate) enum Command {
     Terminate(CloseArgs),
     /// Ends a run on request; its status becomes `canceled`.
     Cancel(CloseArgs),
+    Lock(LockArgs),
     Token(TokenArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),
@@ -150,6 +153,15 @@ mod tests {
             "lockkeeper terminate w/1",
             "lockkeeper serve --tls-cert a.pem",
             "lockkeeper token create",
+            "lockkeeper lock",
+            "lockkeeper lock run r",
+            "lockkeeper lock run r true",
+            "lockkeeper lock run r --ttl 0s -- true",
+            "lockkeeper lock run r --ttl 25h -- true",
+            "lockkeeper lock run r --ttl 0.4ms -- true",
+            "lockkeeper lock run r --nowait --wait 1s -- true",
+            "lockkeeper lock run .. -- true",
+            "lockkeeper lock release r",
             "lockkeeper completion tcl",
         ] {
             let error = parse(line).err().unwrap_or_else(|| panic!("accepted: {line}"));

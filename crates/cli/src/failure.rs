@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::cli::OutputFormat;
+use crate::lock_failure::LockFailure;
 use crate::output::{Colour, Output};
 use crate::problem::Problem;
 
@@ -23,6 +24,8 @@ pub(crate) enum Failure {
     Refused(Box<Problem>),
     /// The server gave no answer.
     Unreachable(Box<Unreachable>),
+    /// There is no lock, or none any more.
+    Lock(Box<LockFailure>),
     /// Something on this side went wrong.
     Failed(String),
     /// The command line asks for something that cannot be.
@@ -69,6 +72,7 @@ impl Failure {
         match self {
             Self::Refused(problem) if problem.is_unavailable() => EXIT_UNAVAILABLE,
             Self::Unreachable(_) => EXIT_UNAVAILABLE,
+            Self::Lock(failure) => failure.exit_code(),
             Self::Refused(_) | Self::Failed(_) | Self::Reported => EXIT_FAILED,
             Self::Usage(_) => EXIT_USAGE,
             Self::ClosedPipe => 0,
@@ -82,6 +86,11 @@ impl Failure {
             Self::Refused(problem) => Some(problem.render(output)),
             Self::Unreachable(unreachable) if json => Some(unreachable.document_text()),
             Self::Unreachable(unreachable) => Some(unreachable.render(output)),
+            Self::Lock(failure) if json => Some(failure.document_text()),
+            Self::Lock(failure) => {
+                let help = failure.help().map(|help| help_line(output, help)).unwrap_or_default();
+                Some(headline(output, &failure.text()) + &help)
+            }
             Self::Failed(detail) if json => Some(local_document("failed", detail)),
             Self::Usage(detail) if json => Some(local_document("usage", detail)),
             Self::Failed(detail) | Self::Usage(detail) => Some(headline(output, detail)),

@@ -10,8 +10,12 @@ mod excerpt;
 mod failure;
 mod input;
 mod json;
+mod lock_failure;
+mod lock_run;
+mod locks_url;
 mod output;
 mod problem;
+mod remote_locks;
 mod report;
 mod retry;
 mod serve;
@@ -67,6 +71,7 @@ async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             commands::close::run(commands::close::Ending::Terminate, &args, &context()?).await?
         }
         Command::Cancel(args) => commands::close::run(commands::close::Ending::Cancel, &args, &context()?).await?,
+        Command::Lock(args) => return commands::lock::run(args, context).await,
         Command::Token(args) => commands::token::run(&args, &connection, output).await?,
     }
     Ok(ExitCode::SUCCESS)

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
+use lockkeeper_locks::Locks;
+use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
+use crate::locks_url::LocksUrl;
 use crate::store_url;
 
 /// Runs the server until it is told to stop (SIGTERM, Ctrl-C).
@@ -30,6 +33,9 @@ pub(crate) struct ServeArgs {
         default_value = "sqlite://lockkeeper.db"
     )]
     pub store: String,
+    /// Where locks are kept: `store`, beside the instances.
+    #[arg(long, value_name = "URL", env = "LOCKKEEPER_LOCKS", hide_env_values = true, default_value = "store")]
+    pub locks: String,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -58,17 +64,28 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let tls = args.tls_cert.zip(args.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     // Heard from here on: a service manager may stop what it has just started.
     let mut signals = StopSignals::listen()?;
+    let locks = LocksUrl::parse(&args.locks)?;
     let store = store_url::open(&args.store).await?;
-    let engine = Engine::new(store.clone(), Options::default());
-    let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock) };
-    let mut server = match Server::start(engine.clone(), options).await {
+    let metrics = Metrics::new();
+    let locks = metrics.metered(locks.open(store.clone()).await?);
+    let leases = Some(Locks::new(locks.clone()));
+    let engine = Engine::new(store.clone(), Options { locks: leases, ..Options::default() });
+    let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), metrics };
+    let mut server = match Server::start(engine.clone(), locks.clone(), options).await {
         Ok(server) => server,
         Err(error) => {
+            locks.close().await;
             engine.shutdown().await;
             return Err(Failure::failed(error));
         }
     };
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), store = store.describe(), "listening on {}", server.url());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store = store.describe(),
+        locks = locks.describe(),
+        "listening on {}",
+        server.url()
+    );
     tokio::select! {
         signal = signals.next() => tracing::info!(signal, "stopping: finishing what was accepted"),
         error = server.broke() => tracing::error!(%error, "the listener broke: stopping"),

@@ -62,7 +62,7 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
 }
 
 /// `scheme://user:secret@host` without what stands before the `@`.
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         _ => url.to_owned(),

@@ -18,7 +18,7 @@ fn codes(text: &str) -> BTreeSet<String> {
 #[test]
 fn each_code_has_a_page() {
     let mut used = BTreeSet::new();
-    for source in ["crates/model/src/outcome.rs", "crates/server/src/problem.rs"] {
+    for source in ["crates/model/src/outcome.rs", "crates/server/src/problem.rs", "crates/server/src/lock_problem.rs"] {
         used.extend(codes(&fs::read_to_string(repository().join(source)).unwrap()));
     }
     assert!(used.len() > 20, "the codes have moved to another file");

@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use lockkeeper_engine::Engine;
+use lockkeeper_locks::LockService;
 use lockkeeper_model::Refusal;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{Gate, gate};
-use crate::limits::{BODIES_BYTES_MAX, BODY_BYTES_MAX, REQUESTS_MAX};
+use crate::limits::{BODIES_BYTES_MAX, BODY_BYTES_MAX, HANDING_BACK_MAX, REQUESTS_MAX};
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::routes as r;
 
@@ -25,6 +27,8 @@ use crate::routes as r;
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) engine: Engine,
+    pub(crate) locks: Arc<dyn LockService>,
+    pub(crate) metrics: Metrics,
     pub(crate) gate: Arc<Gate>,
     pub(crate) started: Instant,
     /// Which node this is.
@@ -33,6 +37,8 @@ pub(crate) struct AppState {
     pub(crate) stopping: CancellationToken,
     /// All permits are free while no request is under way.
     pub(crate) requests: Arc<Semaphore>,
+    /// A permit for each lease that nobody took and that is being given back.
+    pub(crate) handing_back: Arc<Semaphore>,
     /// Permits are KiB.
     bodies: Arc<Semaphore>,
 }
@@ -65,14 +71,23 @@ impl utoipa::Modify for Bearer {
 }
 
 impl AppState {
-    pub(crate) fn new(engine: Engine, gate: Gate, stopping: CancellationToken) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        locks: Arc<dyn LockService>,
+        metrics: Metrics,
+        gate: Gate,
+        stopping: CancellationToken,
+    ) -> Self {
         Self {
             engine,
+            locks,
+            metrics,
             gate: Arc::new(gate),
             started: Instant::now(),
             node: crate::node::name().into(),
             stopping,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            handing_back: Arc::new(Semaphore::new(HANDING_BACK_MAX)),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / KIB)),
         }
     }
@@ -90,10 +105,19 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(r::closes::terminate))
         .routes(routes!(r::closes::cancel))
         .routes(routes!(r::transitions::send))
+        .routes(routes!(r::locks::acquire::several))
+        .routes(routes!(r::locks::acquire::one))
+        .routes(routes!(r::locks::keep::renew_several))
+        .routes(routes!(r::locks::keep::renew_one))
+        .routes(routes!(r::locks::keep::release_several))
+        .routes(routes!(r::locks::keep::release_one))
+        .routes(routes!(r::locks::list::list))
+        .routes(routes!(r::locks::list::force_release))
         .routes(routes!(r::tokens::create, r::tokens::list))
         .routes(routes!(r::tokens::revoke))
         .routes(routes!(r::health::alive))
         .routes(routes!(r::health::ready))
+        .routes(routes!(r::metrics::get))
         .routes(routes!(r::about::openapi))
         .routes(routes!(r::about::page))
 }

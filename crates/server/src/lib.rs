@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod connections;
 mod explanation;
+mod lock_problem;
 mod node;
 mod path;
 mod problem;
@@ -16,6 +17,7 @@ mod server;
 mod views;
 
 pub mod limits;
+pub mod metrics;
 pub mod tokens;
 
 pub use app::openapi;

@@ -43,5 +43,25 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(32);
 /// How long a shutdown leaves connections on which no request is under way: long enough to write out the last answers.
 pub const FLUSH_MAX: Duration = Duration::from_secs(1);
 
+/// Leases that nobody took and that are being given back at once; further ones end with their time to live. Far more than
+/// clients give up in the time that a release takes.
+pub const HANDING_BACK_MAX: usize = 1_024;
+
+/// How often it is tried to give a lease back that nobody took, and the pause after the first try; it doubles. In all 3 s:
+/// what is away for longer is away for most leases' lives.
+pub const HAND_BACK_TRIES: u32 = 5;
+/// See [`HAND_BACK_TRIES`].
+pub const HAND_BACK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Leases whose holding is timed at once, and for how long after their last renewal: the longest time to live.
+pub const LEASES_TIMED: u64 = 100_000;
+/// See [`LEASES_TIMED`].
+pub const LEASE_TIMED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Releases whose hand-off is timed at once, and for how long: who has not got a free name by then waits for another.
+pub const RELEASES_TIMED: u64 = 10_000;
+/// See [`RELEASES_TIMED`].
+pub const RELEASE_TIMED_FOR: Duration = Duration::from_secs(60);
+
 /// Workflows that the page at `/` lists.
 pub const PAGE_WORKFLOWS: usize = 50;

@@ -2,6 +2,8 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use lockkeeper_model::limits::ID_BYTES_MAX;
+use lockkeeper_model::names::check_text;
 use lockkeeper_model::{InstanceKey, WorkflowName};
 use serde::de::DeserializeOwned;
 
@@ -12,6 +14,9 @@ pub(crate) struct WorkflowPath(pub(crate) WorkflowName);
 
 /// `{workflow}` and `{id}`.
 pub(crate) struct InstancePath(pub(crate) InstanceKey);
+
+/// `{resource}`: the name of a lock.
+pub(crate) struct ResourcePath(pub(crate) String);
 
 /// `{name}` of a token.
 pub(crate) struct NamePath(pub(crate) String);
@@ -36,6 +41,19 @@ impl<S: Send + Sync> FromRequestParts<S> for InstancePath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let (workflow, id): (String, String) = decoded(parts, state).await?;
         Ok(Self(InstanceKey::new(&workflow, &id)?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ResourcePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let resource: String = decoded(parts, state).await?;
+        check_text("resource", &resource, ID_BYTES_MAX)?;
+        if matches!(resource.as_str(), "." | "..") {
+            return Err(malformed("the resource cannot be called `.` or `..`: they vanish from URLs"));
+        }
+        Ok(Self(resource))
     }
 }
 

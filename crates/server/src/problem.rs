@@ -7,6 +7,7 @@ use lockkeeper_model::Refusal;
 use serde_json::{Map, Value, json};
 
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::lock_problem::LockProblem;
 
 /// What a handler may fail with.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) enum Problem {
     MethodNotAllowed,
     /// Refused, with more to say about it.
     Detailed(Refusal, Map<String, Value>),
+    /// There is no lease.
+    Lock(Box<LockProblem>),
 }
 
 impl From<Refusal> for Problem {
@@ -142,6 +145,12 @@ impl IntoResponse for Problem {
                 let mut document = document(&refusal);
                 document.extend(more);
                 (status(&refusal), document, retries(&refusal))
+            }
+            Self::Lock(problem) => {
+                let LockProblem { code, outcome, status, detail, retryable, fields } = *problem;
+                let mut document = base(code, outcome, status, detail, retryable);
+                document.extend(fields);
+                (status, document, matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE))
             }
             Self::NotFound(detail) => {
                 let status = StatusCode::NOT_FOUND;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use lockkeeper_engine::{Clock, Engine};
+use lockkeeper_locks::LockService;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -17,6 +18,7 @@ use crate::app::{AppState, router};
 use crate::auth::Gate;
 use crate::connections::Bounded;
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, FLUSH_MAX, REQUEST_READ_MAX, REQUESTS_MAX, STREAMS_MAX};
+use crate::metrics::Metrics;
 use crate::tokens::Tokens;
 
 /// Settings of a server.
@@ -28,6 +30,8 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
     /// Where tokens take the time from.
     pub clock: Arc<dyn Clock>,
+    /// What is told at `/metrics`; the lock service should be measured by it.
+    pub metrics: Metrics,
 }
 
 /// PEM files for TLS.
@@ -76,6 +80,7 @@ pub struct Server {
     address: SocketAddr,
     tls: bool,
     engine: Engine,
+    locks: Arc<dyn LockService>,
     handle: Handle<SocketAddr>,
     stopping: CancellationToken,
     requests: Arc<Semaphore>,
@@ -87,7 +92,11 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(engine: Engine, options: ServerOptions) -> Result<Self, StartError> {
+    pub async fn start(
+        engine: Engine,
+        locks: Arc<dyn LockService>,
+        options: ServerOptions,
+    ) -> Result<Self, StartError> {
         let tokens = Tokens::new(engine.store().clone(), options.clock.clone());
         let tokens_required = tokens.any().await.map_err(StartError::Tokens)?;
         if !tokens_required && !options.listen.ip().is_loopback() {
@@ -102,7 +111,13 @@ impl Server {
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stopping = CancellationToken::new();
-        let state = AppState::new(engine.clone(), Gate::new(tokens, tokens_required), stopping.clone());
+        let state = AppState::new(
+            engine.clone(),
+            locks.clone(),
+            options.metrics.clone(),
+            Gate::new(tokens, tokens_required),
+            stopping.clone(),
+        );
         let requests = state.requests.clone();
         let app = router(state);
         let handle = Handle::new();
@@ -113,12 +128,12 @@ impl Server {
             .first_request_timeout(REQUEST_READ_MAX)
             .acceptor(Bounded::new(CONNECTIONS_MAX));
         limit_time(server.http_builder());
-        let app = app.into_make_service();
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
         let serving = match tls.clone() {
             Some(tls) => tokio::spawn(server.map(|bounded| RustlsAcceptor::new(tls).acceptor(bounded)).serve(app)),
             None => tokio::spawn(server.serve(app)),
         };
-        Ok(Self { address, tls: tls.is_some(), engine, handle, stopping, requests, serving })
+        Ok(Self { address, tls: tls.is_some(), engine, locks, handle, stopping, requests, serving })
     }
 
     /// Where it listens.
@@ -140,7 +155,8 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, answers the requests under way, finishes the accepted commands, closes the store.
+    /// Takes no more connections, answers the requests under way, finishes the accepted commands, closes the
+    /// lock service and the store.
     ///
     /// # Errors
     /// What broke the listener, if something did.
@@ -161,7 +177,9 @@ impl Server {
             };
             served.unwrap_or_else(|error| Err(io::Error::other(error)))
         };
+        // First whoever may hold leases: it gives them back.
         self.engine.shutdown().await;
+        self.locks.close().await;
         served
     }
 }

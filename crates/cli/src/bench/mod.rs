@@ -17,6 +17,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
 use lockkeeper_locks::{Durable, LockService, ServiceOptions};
+use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions};
 use lockkeeper_store::Store;
 
@@ -249,8 +250,10 @@ impl Bench {
             return Ok(());
         }
         self.progress.next(NAME);
-        let options = ServerOptions { listen: ([127, 0, 0, 1], 0).into(), tls: None, clock: Arc::new(SystemClock) };
-        let server = Server::start(engine.clone(), options).await.map_err(Failure::failed)?;
+        let locks = Arc::new(Durable::open(engine.store().clone(), ServiceOptions::default()));
+        let (listen, clock) = (([127, 0, 0, 1], 0).into(), Arc::new(SystemClock));
+        let options = ServerOptions { listen, tls: None, clock, metrics: Metrics::new() };
+        let server = Server::start(engine.clone(), locks, options).await.map_err(Failure::failed)?;
         let target = Arc::new(HttpTarget::prepare(engine, &server.url(), self.load.keys).await?);
         let measured = clients::measure(NAME, target, &self.load).await;
         // The server ends the engine too: it is the last row.

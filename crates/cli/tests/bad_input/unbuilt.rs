@@ -79,13 +79,11 @@ async fn blocks_of_definitions_that_are_not_built_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_that_are_not_built_are_not_there() {
     let (_store, _server, api) = begin().await;
-    for path in
-        ["/v1/locks", "/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/events", "/v1/alerts", "/metrics"]
-    {
+    for path in ["/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/events", "/v1/alerts"] {
         let detail = api.get(path).await.detail(404, "not_found");
         assert!(detail.contains(path) && detail.contains("/openapi.json"), "{detail}");
     }
-    for path in ["/v1/workflows/item/instances/i/migrate", "/v1/locks/acquire", "/v1/tasks/poll"] {
+    for path in ["/v1/workflows/item/instances/i/migrate", "/v1/tasks/poll"] {
         api.call(&Call::post(path, &json!({}))).await.problem(404, "not_found");
     }
 }

@@ -44,7 +44,7 @@ fn a_lost_answer_is_unknown_and_names_the_key() {
 #[test]
 fn wrong_usage_is_2() {
     let (_store, _server, cli) = begin("ticket");
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 19] = [
         &[],
         &["fly"],
         &["get"],

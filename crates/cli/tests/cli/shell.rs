@@ -11,7 +11,7 @@ fn completion_scripts_name_the_commands() {
     let store = Store::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = store.cli().run(&["completion", shell]);
-        for word in ["terminate", "explain", "completion", "--until-closed"] {
+        for word in ["terminate", "explain", "completion", "--until-closed", "--at-least"] {
             let word = if shell == "fish" { word.trim_start_matches("--") } else { word };
             assert!(script.ok().contains(word), "{shell} does not complete {word}");
         }
@@ -38,6 +38,7 @@ fn help_and_version_are_there_without_a_server() {
         "explain",
         "terminate",
         "cancel",
+        "lock",
         "token",
         "completion",
         "bench",

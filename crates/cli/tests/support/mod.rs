@@ -7,6 +7,7 @@ pub(crate) mod api;
 pub(crate) mod call;
 pub(crate) mod cli;
 pub(crate) mod history;
+pub(crate) mod marked;
 pub(crate) mod program;
 pub(crate) mod raw;
 pub(crate) mod seed;

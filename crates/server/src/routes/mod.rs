@@ -7,6 +7,8 @@ pub(crate) mod explain;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod instances;
+pub(crate) mod locks;
+pub(crate) mod metrics;
 pub(crate) mod tokens;
 pub(crate) mod transitions;
 pub(crate) mod workflows;

@@ -49,13 +49,22 @@ async fn bodies_that_are_not_as_documented_are_refused() {
         ("/v1/transitions", json!({ "moves": {} })),
         ("/v1/transitions", json!({ "atomic": true })),
         ("/v1/transitions", json!({ "moves": ["x"] })),
+        ("/v1/locks/acquire", json!({ "resources": ["a"], "owner": "o", "attempt": "1", "ttl_ms": 1000 })),
+        ("/v1/locks/acquire", json!({ "resources": [{ "name": "a" }], "owner": "o", "ttl_ms": 1000 })),
+        ("/v1/locks/{resource}/acquire", json!({ "owner": "o" })),
+        ("/v1/locks/{resource}/acquire", json!({ "owner": "o", "ttl_ms": -1 })),
+        ("/v1/locks/{resource}/acquire", json!({ "owner": "o", "ttl_ms": 0.4 })),
+        ("/v1/locks/{resource}/acquire", json!({ "owner": "o", "ttl_ms": 1000, "mode": "alone" })),
+        ("/v1/locks/{resource}/acquire", json!({ "owner": "o", "ttl_ms": 1000, "wait": 1 })),
+        ("/v1/locks/renew", json!({})),
+        ("/v1/locks/release", json!({ "lease": 7 })),
         ("/v1/tokens", json!({ "roles": [] })),
         ("/v1/tokens", json!({ "name": "x", "roles": [7] })),
         ("/v1/tokens", json!({ "name": "x", "admin": true })),
     ];
     let mut differ = Vec::new();
     for (template, body) in bodies {
-        let path = template.replace("{workflow}", "item").replace("{id}", "i");
+        let path = template.replace("{workflow}", "item").replace("{id}", "i").replace("{resource}", "r");
         let answer = running.post(&path, &body).await;
         let is_documented = schema(&document, "post", template).problems(&body).is_empty();
         if answer.status != 400 || is_documented {

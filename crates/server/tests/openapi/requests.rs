@@ -22,6 +22,9 @@ const EVENTS: &str = "/v1/workflows/{workflow}/instances/{id}/events";
 const TERMINATE: &str = "/v1/workflows/{workflow}/instances/{id}/terminate";
 const CANCEL: &str = "/v1/workflows/{workflow}/instances/{id}/cancel";
 
+/// What the second try of `ann` is called, by the token `admin`: it must not change, for clients on all nodes.
+const LEASE: &str = "938519437bb78c169f4c968ca84d0cf5";
+
 fn get(template: &'static str, path: &'static str, status: u16) -> Request {
     Request { method: Method::GET, template, path, body: None, status }
 }
@@ -39,6 +42,7 @@ pub(crate) fn requests() -> Vec<Request> {
     let mut requests = reads();
     requests.extend(moves());
     requests.extend(ends());
+    requests.extend(locks());
     requests.extend(tokens());
     requests
 }
@@ -112,6 +116,49 @@ fn ends() -> Vec<Request> {
         post(TERMINATE, "/v1/workflows/item/instances/nobody/terminate", reason(), 404),
         get(HISTORY, "/v1/workflows/item/instances/j/history", 200),
         get(INSTANCES, "/v1/workflows/item/instances", 200),
+    ]
+}
+
+fn locks() -> Vec<Request> {
+    let ask = |owner: &str, ttl_ms: u64| json!({ "owner": owner, "attempt": "1", "ttl_ms": ttl_ms });
+    let several =
+        |resources: Value| json!({ "resources": resources, "owner": "ann", "attempt": "2", "ttl_ms": 60_000 });
+    let given = json!({ "owner": "ann", "attempt": "2" });
+    let nobodys = || json!({ "lease": "0".repeat(32) });
+    let one = "/v1/locks/stock%2Fsku-1/acquire";
+    let claims = json!([{ "name": "a" }, { "name": "b", "mode": "shared" }, { "name": "c", "permits": 3 }]);
+    let mut waits = ask("bob", 60_000);
+    waits["wait_ms"] = json!(1);
+    let force = |status| Request {
+        method: Method::DELETE,
+        template: "/v1/locks/{resource}",
+        path: "/v1/locks/stock%2Fsku-1",
+        body: None,
+        status,
+    };
+    vec![
+        post("/v1/locks/{resource}/acquire", one, ask("ann", 60_000), 200),
+        post("/v1/locks/{resource}/acquire", one, ask("ann", 60_000), 200),
+        post("/v1/locks/{resource}/acquire", one, ask("bob", 60_000), 409),
+        post("/v1/locks/{resource}/acquire", one, waits, 409),
+        post("/v1/locks/{resource}/acquire", one, ask("bob", 0), 400),
+        post("/v1/locks/acquire", "/v1/locks/acquire", several(claims), 200),
+        post("/v1/locks/acquire", "/v1/locks/acquire", several(json!([{ "name": "other" }])), 409),
+        post("/v1/locks/acquire", "/v1/locks/acquire", several(json!([])), 400),
+        get("/v1/locks", "/v1/locks", 200),
+        get("/v1/locks", "/v1/locks?limit=1&cursor=a", 200),
+        get("/v1/locks", "/v1/locks?limit=0", 400),
+        post("/v1/locks/renew", "/v1/locks/renew", json!({ "lease": LEASE }), 200),
+        post("/v1/locks/renew", "/v1/locks/renew", json!({ "lease": "x" }), 400),
+        post("/v1/locks/{resource}/renew", "/v1/locks/a/renew", json!({ "lease": LEASE }), 200),
+        post("/v1/locks/{resource}/renew", "/v1/locks/a/renew", nobodys(), 409),
+        post("/v1/locks/release", "/v1/locks/release", given.clone(), 200),
+        post("/v1/locks/release", "/v1/locks/release", given, 200),
+        post("/v1/locks/release", "/v1/locks/release", json!({ "owner": "ann" }), 400),
+        post("/v1/locks/{resource}/release", "/v1/locks/a/release", nobodys(), 200),
+        force(200),
+        force(200),
+        get("/metrics", "/metrics", 200),
     ]
 }
 

@@ -6,7 +6,7 @@ use crate::document::{METHODS, document, operations};
 use crate::running::Running;
 
 /// The routes of the pinned interface that this version has.
-const PINNED: [(&str, &str); 19] = [
+const PINNED: [(&str, &str); 28] = [
     ("PUT", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows"),
@@ -19,6 +19,15 @@ const PINNED: [(&str, &str); 19] = [
     ("POST", "/v1/workflows/{workflow}/instances/{id}/terminate"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/cancel"),
     ("POST", "/v1/transitions"),
+    ("POST", "/v1/locks/acquire"),
+    ("POST", "/v1/locks/renew"),
+    ("POST", "/v1/locks/release"),
+    ("POST", "/v1/locks/{resource}/acquire"),
+    ("POST", "/v1/locks/{resource}/renew"),
+    ("POST", "/v1/locks/{resource}/release"),
+    ("GET", "/v1/locks"),
+    ("DELETE", "/v1/locks/{resource}"),
+    ("GET", "/metrics"),
     ("POST", "/v1/tokens"),
     ("GET", "/v1/tokens"),
     ("DELETE", "/v1/tokens/{name}"),
@@ -30,7 +39,7 @@ const PINNED: [(&str, &str); 19] = [
 
 /// The path with names that may be there.
 fn filled(path: &str) -> String {
-    path.replace("{workflow}", "item").replace("{id}", "i").replace("{name}", "nobody")
+    path.replace("{workflow}", "item").replace("{id}", "i").replace("{name}", "nobody").replace("{resource}", "r")
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_engine::{Engine, Options, SystemClock};
+use lockkeeper_locks::{Durable, Locks, ServiceOptions};
+use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::tokens::Tokens;
 use lockkeeper_server::{Server, ServerOptions};
 use lockkeeper_store::Store;
@@ -47,9 +49,18 @@ impl Running {
         let (store, clock): (Arc<dyn Store>, _) = (Arc::new(store), Arc::new(SystemClock));
         let tokens = Tokens::new(store.clone(), clock.clone());
         let (_, secret) = tokens.create("admin", vec!["admin".to_owned(), "act_as".to_owned()], "test").await.unwrap();
-        let engine = Engine::new(store, Options::default());
+        let locks = Arc::new(Durable::open(store.clone(), ServiceOptions::default()));
+        let leases = Some(Locks::new(locks.clone()));
+        let engine = Engine::new(store, Options { locks: leases, ..Options::default() });
+        let metrics = Metrics::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::start(engine, ServerOptions { listen, tls: None, clock }).await.unwrap();
+        let server = Server::start(
+            engine,
+            metrics.metered(locks),
+            ServerOptions { listen, tls: None, clock, metrics: metrics.clone() },
+        )
+        .await
+        .unwrap();
         // Whoever was first has set it; there is only one.
         let _set_before = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
