@@ -21,7 +21,8 @@ use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::leases::Leases;
 use crate::limits::{
-    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, PURGE, QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
+    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, PURGE, QUEUE_BYTES_MAX,
+    QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
@@ -172,13 +173,20 @@ impl Engine {
         self.inner.budget.waiting()
     }
 
-    /// Refuses new commands, finishes those accepted (bounded by their deadlines), and closes the store.
+    /// Refuses new commands, finishes those accepted (bounded by their deadlines), gives its leases back, and closes the
+    /// store. The lock service stays open.
     pub async fn shutdown(&self) {
         self.inner.closing.store(true, Ordering::Release);
         self.inner.stopped.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(SHUTDOWN_MAX, self.inner.tasks.wait()).await.is_err() {
             tracing::warn!(waiting = self.waiting(), "some commands were still under way at the end of the shutdown");
+        }
+        // Others wait for what is not given back until its time to live is over.
+        if let Some(locks) = &self.inner.options.locks
+            && tokio::time::timeout(LEASES_GIVEN_BACK, locks.settled()).await.is_err()
+        {
+            tracing::warn!(leases = locks.kept(), "some leases were not given back; they end by themselves");
         }
         self.inner.store.close().await;
     }

@@ -60,6 +60,9 @@ pub const HISTORY_WAIT_MAX: Duration = Duration::from_secs(25);
 /// How long a shutdown waits for what was accepted: a little more than any command may take.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(35);
 
+/// How long a shutdown waits for its leases to be given back: one answer of a lock server that lives.
+pub const LEASES_GIVEN_BACK: Duration = Duration::from_secs(2);
+
 /// Lost writes of one adaptive or pessimistic command before it is answered `conflict`. Under the row lock a write is
 /// lost only while the record is being made, or when the store begins another life: once or twice.
 pub const ADAPTIVE_LOSSES_MAX: u32 = 10;

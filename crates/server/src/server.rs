@@ -177,7 +177,7 @@ impl Server {
             };
             served.unwrap_or_else(|error| Err(io::Error::other(error)))
         };
-        // The engine may need locks for what it finishes.
+        // First whoever may hold leases: it gives them back.
         self.engine.shutdown().await;
         self.locks.close().await;
         served

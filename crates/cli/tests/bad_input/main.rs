@@ -8,6 +8,7 @@ mod support;
 mod bodies;
 mod definitions;
 mod expressions;
+mod fences;
 mod headers;
 mod ids;
 mod numbers;

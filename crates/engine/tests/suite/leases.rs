@@ -245,6 +245,8 @@ async fn who_holds_the_lock_itself_writes_under_its_own_fence() {
 async fn without_the_lock_service_it_goes_as_the_definition_says() {
     for (concurrency, told) in [("", "unavailable"), ("on_lock_loss: row_lock", "applied")] {
         let house = house(concurrency, &[("a", "x"), ("b", "y")]).await;
+        // What the node still has it would use up first: once others get it, it has it no more.
+        house.locks.somebody("lock/x").await.release().await;
         house.store.locks.store(0, Ordering::SeqCst);
         house.locks.gone.store(true, Ordering::SeqCst);
         for _ in 0..3 {
@@ -346,4 +348,68 @@ async fn a_batch_in_which_the_lock_changes_is_cut_there() {
     }
     let instance = house.engine.instance(&key("a"), false).await.unwrap();
     assert_eq!((&instance.data["notes"], &instance.data["plain"]), (&json!(4), &json!(4)));
+}
+
+/// P6: a node with work without end gives the lease to another that waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_node_does_not_keep_the_lease() {
+    let house = house("lock_timeout: 20s", &[("a", "x"), ("b", "x")]).await;
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let busy: Vec<_> = (0..4)
+        .map(|_| {
+            let (engine, stopped) = (house.engine.clone(), stopped.clone());
+            tokio::spawn(async move {
+                let mut sent = 0;
+                while !*stopped.borrow() {
+                    assert_eq!(name(&engine.send(event("a", "note", "bob"), None).await), "applied");
+                    sent += 1;
+                }
+                sent
+            })
+        })
+        .collect();
+    for _ in 0..4 {
+        let answer = house.other.send(event("b", "note", "eve"), Some(Duration::from_secs(15))).await;
+        assert_eq!(name(&answer), "applied", "{answer:?}");
+    }
+    stop.send_replace(true);
+    for task in busy {
+        assert!(task.await.unwrap() > 0);
+    }
+}
+
+/// A commit whose answer was lost, under a lease that is lost as well: the truth is told, and nothing is done twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_doubt_under_a_lost_lease_is_settled() {
+    let house = house("lock_timeout: 10s", &[("a", "x"), ("b", "x")]).await;
+    for (fault, notes) in [(Fault::AnswerLost, 1), (Fault::NeverArrives, 2)] {
+        house.store.next(fault);
+        let (other, locks) = (house.other.clone(), house.locks.clone());
+        house.store.next(Fault::Before(Box::new(move || {
+            Box::pin(async move {
+                locks.force("lock/x").await;
+                assert_eq!(name(&other.send(event("b", "note", "other"), None).await), "applied");
+            })
+        })));
+        assert_eq!(name(&note(&house, "a").await), "applied");
+        assert_eq!(house.engine.instance(&key("a"), false).await.unwrap().data["notes"], notes);
+    }
+}
+
+/// A delayed commit that carries the fence of a lost lease arrives when the next holder has written: it does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_commit_of_a_lost_lease_does_nothing() {
+    let house = house("lock_timeout: 10s", &[("a", "x"), ("b", "x")]).await;
+    house.store.next(Fault::ArrivesLater);
+    let (other, locks) = (house.other.clone(), house.locks.clone());
+    house.store.next(Fault::Before(Box::new(move || {
+        Box::pin(async move {
+            locks.force("lock/x").await;
+            assert_eq!(name(&other.send(event("b", "note", "other"), None).await), "applied");
+        })
+    })));
+    assert_eq!(name(&note(&house, "a").await), "applied");
+    assert!(!house.store.deliver().await, "it came too late");
+    assert_eq!(house.engine.instance(&key("a"), false).await.unwrap().data["notes"], 1);
+    assert_eq!(house.history("a").await.len(), 2);
 }

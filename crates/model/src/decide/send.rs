@@ -82,6 +82,11 @@ fn check_fences(send: &Send, now: Timestamp) -> Result<(), Refusal> {
                 "the fence {fence} is none that a lock gives: those are from 1 to 2^53 - 1"
             )));
         }
+        if *fence > newest {
+            return Err(malformed(format!(
+                "the fence {fence} is none that a lock has given yet: those are up to the seconds since 1970 x 2^20"
+            )));
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_engine::{Engine, Options, SystemClock};
-use lockkeeper_locks::{Durable, ServiceOptions};
+use lockkeeper_locks::{Durable, Locks, ServiceOptions};
 use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::tokens::Tokens;
 use lockkeeper_server::{Server, ServerOptions};
@@ -50,7 +50,8 @@ impl Running {
         let tokens = Tokens::new(store.clone(), clock.clone());
         let (_, secret) = tokens.create("admin", vec!["admin".to_owned(), "act_as".to_owned()], "test").await.unwrap();
         let locks = Arc::new(Durable::open(store.clone(), ServiceOptions::default()));
-        let engine = Engine::new(store, Options::default());
+        let leases = Some(Locks::new(locks.clone()));
+        let engine = Engine::new(store, Options { locks: leases, ..Options::default() });
         let metrics = Metrics::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::start(
