@@ -99,7 +99,7 @@ mod tests {
                     "since": "2026-11-29T02:00:00Z", "expires_in_ms": 1_250 })
         };
         let rows = rows(&json!({ "resource": "r", "holders": [holder("a"), holder("b")], "waiters": 2 }));
-        assert_eq!(rows[0], ["r", "1 of 3", "a", "h", "2026-11-29T02:00:00Z", "1.2 s", "7", "2"]);
+        assert_eq!(rows[0], ["r", "1 of 3", "a", "h", "2026-11-29 02:00:00Z", "1.2 s", "7", "2"]);
         assert_eq!((rows[1][0].as_str(), rows[1][2].as_str(), rows[1][7].as_str()), ("", "b", ""));
     }
 
