@@ -162,6 +162,8 @@ fn read<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<T, CallError>
 impl LockService for RemoteLocks {
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Grant, AcquireError> {
         let mut one = self.current(ask);
+        // Whoever drops this future does not see that it was sent.
+        self.change(ask.lease(), |one| one.is_known = true);
         // The answer may be a while on its way: the lease counts from here.
         let asked = SystemClock.now();
         let mut answer = self.ask(ask, wait, &one).await;
@@ -171,8 +173,8 @@ impl LockService for RemoteLocks {
             one = self.current(ask);
             answer = self.ask(ask, wait, &one).await;
         }
-        if !matches!(answer, Err(CallError::NotSent(_))) {
-            self.change(ask.lease(), |one| one.is_known = true);
+        if matches!(answer, Err(CallError::NotSent(_))) {
+            self.change(ask.lease(), |now| now.is_known = one.is_known);
         }
         match answer {
             Ok(granted) => {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
@@ -33,9 +34,13 @@ pub(crate) struct ServeArgs {
         default_value = "sqlite://lockkeeper.db"
     )]
     pub store: String,
-    /// Where locks are kept: `store`, beside the instances.
+    /// Where locks are kept: `store`, beside the instances; or redis://user:password@host:6379.
     #[arg(long, value_name = "URL", env = "LOCKKEEPER_LOCKS", hide_env_values = true, default_value = "store")]
     pub locks: String,
+    /// The longest time to live of a lock on Redis. For so long nobody gets one after a Redis server was restarted, for it
+    /// may have forgotten some.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = crate::duration::parse)]
+    pub redis_max_ttl: Duration,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -67,9 +72,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let locks = LocksUrl::parse(&args.locks)?;
     let store = store_url::open(&args.store).await?;
     let metrics = Metrics::new();
-    let locks = metrics.metered(locks.open(store.clone()).await?);
-    let leases = Some(Locks::new(locks.clone()));
-    let engine = Engine::new(store.clone(), Options { locks: leases, ..Options::default() });
+    let locks = metrics.metered(locks.open(store.clone(), args.redis_max_ttl).await?);
+    let engine_options = Options { locks: Some(Locks::new(locks.clone())), ..Options::default() };
+    let engine = Engine::new(store.clone(), engine_options);
     let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), metrics };
     let mut server = match Server::start(engine.clone(), locks.clone(), options).await {
         Ok(server) => server,

@@ -285,7 +285,7 @@ async fn purge_all(what: Purged, store: &dyn Store, clock: &dyn Clock, (limit, s
             Purged::Fences => store.purge_fences(clock.now() - FENCES_KEPT, limit).await,
         };
         match purged {
-            Ok(purged) if purged == limit && !stopped.is_cancelled() => {}
+            Ok(purged) if purged >= limit && !stopped.is_cancelled() => {}
             Ok(_) => return,
             Err(error) => return tracing::warn!(%error, ?what, "cannot forget what is old; trying again later"),
         }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use chrono::{SubsecRound, Utc};
 use lockkeeper_store::Timestamp;
 use lockkeeper_store::lease::{self, Edge, LeaseAnswer, LeasePage, LeaseQuery, LeaseRequest, Memory, law};
+use lockkeeper_store::limits::CLAIMS_MAX;
 
 use crate::{Clock, Leases, Moment, Served, ServiceOptions, Unavailable, Waiters};
 
@@ -22,6 +23,10 @@ pub struct InMemory {
     start: (Moment, Timestamp),
     waiters: Waiters,
 }
+
+/// Names that each request looks at besides its own, so that those are forgotten that nobody asks for again: more than it
+/// can add.
+const SWEPT_AT_ONCE: usize = 2 * CLAIMS_MAX;
 
 impl InProcess {
     /// An empty one. Must be made within a tokio runtime.
@@ -44,6 +49,10 @@ impl InMemory {
         let now = (time + self.clock.now().since(moment)).trunc_subsecs(3);
         rows.set_now(now);
         rows.raise_floor(lease::floor(now));
+        for resource in rows.take_ended(SWEPT_AT_ONCE) {
+            let Ok(woken) = law::sweep(&mut *rows, &resource);
+            woken.into_iter().for_each(|lease| self.waiters.wake(lease));
+        }
         work(&mut rows)
     }
 }

@@ -25,6 +25,10 @@ impl Recent {
         self.0.insert(lease, ());
     }
 
+    pub(crate) fn forget(&self, lease: LeaseId) {
+        self.0.invalidate(&lease);
+    }
+
     pub(crate) fn knows(&self, lease: LeaseId) -> bool {
         self.0.contains_key(&lease)
     }

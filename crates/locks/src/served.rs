@@ -40,11 +40,14 @@ pub struct Served<L> {
     stopped: CancellationToken,
 }
 
-/// The longest time between two asks of one who waits: a place whose owner has died is free again after two of them.
+/// The longest time between two asks of one who waits.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(10);
 
 /// The shortest: many who wait for short leases do not ask more often than this.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
+
+/// How late the next ask of one who waits may be before it is taken for dead.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Before this nothing is looked at again: the granularity of timers.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -77,6 +80,7 @@ impl<L: Leases> Served<L> {
         let LeaseAnswer::Asked(answer) = answer else { return Err(AcquireError::Unavailable(STRANGE.to_owned())) };
         match answer {
             Asked::Granted { fences } => {
+                self.released.forget(ask.lease());
                 let fences = fences.into_iter().map(Some).collect();
                 Ok(Step::Granted(Grant { asked, fences, usable: usable(ask.ttl()) }))
             }
@@ -118,7 +122,10 @@ impl<L: Leases> LockService for Served<L> {
             let now: Moment = clock.now();
             let left = until.since(now);
             let pause = left.min(heartbeat(ask.ttl()));
-            let keep = (!wait.is_zero()).then(|| pause + place_kept(ask.ttl()));
+            // Only after the end of the wait is the place kept for long: before, whoever is silent has died.
+            let silence = place_kept(ask.ttl());
+            let silence = if pause < left { silence.min(SILENCE_MAX) } else { silence };
+            let keep = (!wait.is_zero()).then(|| pause + silence);
             let (held_by, look_again) = match self.ask(ask, keep).await? {
                 Step::Granted(grant) => return Ok(grant),
                 Step::Waiting { held_by, look_again } => (held_by, look_again),
@@ -152,7 +159,9 @@ impl<L: Leases> LockService for Served<L> {
                 Ok(Release::Released)
             }
             // Asked again because the first answer was lost.
-            Ok(LeaseAnswer::Ended(_)) if self.released.knows(lease) => Ok(Release::Released),
+            Ok(LeaseAnswer::Ended(Ended::AlreadyLost { since: None })) if self.released.knows(lease) => {
+                Ok(Release::Released)
+            }
             Ok(LeaseAnswer::Ended(Ended::AlreadyLost { since })) => Ok(Release::AlreadyLost { since }),
             Ok(LeaseAnswer::Ended(Ended::Left)) => Ok(Release::AlreadyLost { since: None }),
             Ok(_) => Err(Unconfirmed(STRANGE.to_owned())),

@@ -22,7 +22,8 @@ pub struct Waiters {
 pub struct Presence<'a> {
     waiters: &'a Waiters,
     lease: LeaseId,
-    news: watch::Receiver<()>,
+    // None only while it is dropped.
+    news: Option<watch::Receiver<()>>,
 }
 
 impl Waiters {
@@ -36,7 +37,7 @@ impl Waiters {
                 news
             }
         };
-        Presence { waiters: self, lease, news }
+        Presence { waiters: self, lease, news: Some(news) }
     }
 
     /// Tells one to ask again, if it waits here.
@@ -64,16 +65,19 @@ impl Waiters {
 impl Presence<'_> {
     /// Returns when it is told to ask again, at once if that was since the last time.
     pub async fn woken(&mut self) {
-        // The sender stays in the map for as long as somebody is present.
-        let _told = self.news.changed().await;
+        if let Some(news) = &mut self.news {
+            // The sender stays in the map for as long as somebody is present.
+            let _told = news.changed().await;
+        }
     }
 }
 
 impl Drop for Presence<'_> {
     fn drop(&mut self) {
         let mut by_lease = self.waiters.lock();
-        // The same lease may be asked for twice at once; the last of them takes it out.
-        if by_lease.get(&self.lease).is_some_and(|sender| sender.receiver_count() <= 1) {
+        // The same lease may be asked for twice at once; the last of them takes it out. Counted under the lock.
+        drop(self.news.take());
+        if by_lease.get(&self.lease).is_some_and(|sender| sender.receiver_count() == 0) {
             by_lease.remove(&self.lease);
         }
     }

@@ -1,11 +1,13 @@
-//! A server that is reached by TLS only.
+//! Servers that are reached by TLS.
 
 use std::path::PathBuf;
 
 use crate::command::run;
 use crate::folder::Folder;
+use crate::port;
 use crate::postgres::{Postgres, configure, init};
 use crate::programs;
+use crate::redis::Redis;
 
 /// For `openssl`.
 const CERTIFICATES: &str = "\
@@ -47,6 +49,25 @@ impl Postgres {
         folder.write(&folder.work().join("pg_hba.conf"), ACCESS);
         let authority = folder.work().join("authority.crt");
         (Self::launch(folder), authority)
+    }
+}
+
+impl Redis {
+    /// Starts a server that takes connections with TLS at a second port, which is told; otherwise like
+    /// [`Postgres::start_with_tls`].
+    ///
+    /// # Panics
+    /// It cannot be started, or there is no `openssl`.
+    #[must_use]
+    pub fn start_with_tls() -> (Self, u16, PathBuf) {
+        let folder = Folder::new();
+        certify(&folder);
+        let authority = folder.work().join("authority.crt");
+        let port = port::free();
+        let files =
+            ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--tls-ca-cert-file", "authority.crt"];
+        let tls = ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"];
+        (Self::start_in(folder, &[&files[..], &tls[..]].concat()), port, authority)
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockkeeper_engine::{Engine, Options, SystemClock};
-use lockkeeper_locks::{Durable, LockService, ServiceOptions};
+use lockkeeper_locks::{Durable, REDIS_MAX_TTL_DEFAULT, ServiceOptions};
 use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions};
 use lockkeeper_store::Store;
@@ -27,6 +27,7 @@ use crate::bench::place::{Kind, Place};
 use crate::bench::row::Row;
 use crate::bench::target::{HttpTarget, InProcess, Shape};
 use crate::failure::Failure;
+use crate::locks_url::LocksUrl;
 use crate::output::Output;
 use crate::store_url;
 
@@ -37,6 +38,7 @@ Examples:
   lockkeeper bench hot --store sqlite:///data/bench.db --seconds 10 -o json
   lockkeeper bench locks --clients 50 --keys 50        clients lock their resources and unlock them
   lockkeeper bench handoff --clients 64                clients wait for one lock, each holds it for 1 ms
+  lockkeeper bench handoff --clients 64 --locks redis://127.0.0.1:6379
   lockkeeper bench hot --clients 100 --store postgres://me:secret@db/test --only adaptive --nodes 3
   lockkeeper bench hot --store postgres://me@db/test --peer 'python3 peer.py --clients {clients} --keys {keys}'
 
@@ -55,6 +57,9 @@ pub(crate) struct BenchArgs {
     /// removed afterwards.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// The lock service that `locks` and `handoff` measure: `store`, or redis://user:password@host:6379.
+    #[arg(long, value_name = "URL", default_value = "store")]
+    pub locks: String,
     /// Clients that send at once.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub clients: u32,
@@ -152,9 +157,9 @@ impl Bench {
     async fn all(&self) -> Result<(Vec<Row>, String), Failure> {
         let mut rows = self.peers().await?;
         let store = store_url::open(&self.place.url).await?;
-        let described = store.describe();
+        let mut described = store.describe();
         if self.args.scenario.is_locks() {
-            let measured = self.locks(store.clone(), &mut rows).await;
+            let measured = self.locks(store.clone(), &mut rows, &mut described).await;
             store.close().await;
             return measured.map(|()| (rows, described));
         }
@@ -204,8 +209,9 @@ impl Bench {
         Ok(())
     }
 
-    async fn locks(&self, store: Arc<dyn Store>, rows: &mut Vec<Row>) -> Result<(), Failure> {
-        let service: Arc<dyn LockService> = Arc::new(Durable::open(store, ServiceOptions::default()));
+    async fn locks(&self, store: Arc<dyn Store>, rows: &mut Vec<Row>, place: &mut String) -> Result<(), Failure> {
+        let service = LocksUrl::parse(&self.args.locks)?.open(store, REDIS_MAX_TTL_DEFAULT).await?;
+        *place = service.describe();
         if self.args.scenario == Scenario::Handoff {
             self.progress.next("hand-off");
             rows.push(hand_off::measure("hand-off", service.clone(), &self.load).await?);

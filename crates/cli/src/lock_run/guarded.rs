@@ -167,6 +167,9 @@ impl Guarded {
             _ => None,
         };
         let Some(group) = group else {
+            // It may have started the command all the same: whatever it was is ours now.
+            let orphans = Family { group: Pid::from_child(&watchdog), ancestor: getpid() };
+            orphans.end(SystemClock.now() + GRACE);
             return Err(io::Error::other(format!("it ended: {}", watchdog.wait()?)).into());
         };
         let terminal = Terminal::open();

@@ -12,6 +12,7 @@ mod gone;
 mod listed;
 mod names;
 mod overlap;
+mod redis;
 mod runner;
 mod schedule;
 mod server_away;

@@ -88,7 +88,13 @@ pub(crate) fn address(rest: &str) -> String {
 impl Server {
     /// Starts a server on a store, on a free port.
     pub(crate) fn start(dir: &Path, store: &str) -> Self {
-        let mut program = Program::start(dir, &["serve", "--listen", "127.0.0.1:0", "--store", store]);
+        Self::start_with(dir, store, &[])
+    }
+
+    /// With further arguments.
+    pub(crate) fn start_with(dir: &Path, store: &str, args: &[&str]) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--store", store], args].concat();
+        let mut program = Program::start(dir, &all);
         let address = address(&program.wait_for("listening on http://", START_MAX));
         Self { program, url: format!("http://{address}"), dir: dir.to_owned() }
     }

@@ -33,9 +33,13 @@ struct State {
     server: Server,
     caller: Caller,
     forced: bool,
+    /// The server has let go of the lease by itself: it expired, or was taken.
+    let_go: bool,
     gave_back_at: Option<u64>,
     /// Giving back has reached the server. Until then a late call may still get something, which expires by itself.
     ended: bool,
+    /// How long it may be held; forever if nothing is said.
+    hold_most: u64,
     broken: Option<&'static str>,
 }
 
@@ -176,15 +180,13 @@ impl State {
             (Caller::Waits, News::Refused(_)) => Caller::Refused,
             (Caller::Holds { .. }, News::Renewed { valid_until }) => Caller::Holds { until: valid_until },
             (Caller::Holds { .. }, News::Lost(cause)) => {
-                // There is no hold that is too long here.
-                if cause == LossCause::MaxHold {
+                if cause == LossCause::MaxHold && self.now < self.hold_most {
                     self.broken = Some("a false loss");
                 }
                 Caller::Lost
             }
             (Caller::Released | Caller::Gone, News::Ended(release)) => {
-                let taken = self.forced || self.now >= TTL;
-                if matches!(release, Some(Release::AlreadyLost { .. })) && !taken {
+                if matches!(release, Some(Release::AlreadyLost { .. })) && !self.let_go {
                     self.broken = Some("released in time, and called lost");
                 }
                 self.caller
@@ -237,8 +239,10 @@ impl Model for World {
             server: Server { others, ..Server::default() },
             caller: Caller::Waits,
             forced: false,
+            let_go: false,
             gave_back_at: None,
             ended: false,
+            hold_most: self.plan.max_hold.map_or(u64::MAX, |most| most.as_secs()),
             broken: None,
         };
         vec![new(false), new(true)]
@@ -278,7 +282,9 @@ impl Model for World {
         match event {
             Event::Tick => {
                 state.now += 1;
+                let had = state.server.ours_until.is_some();
                 state.server.expire(state.now);
+                state.let_go |= had && state.server.ours_until.is_none();
             }
             Event::Step => state.step(),
             Event::Serve => {
@@ -314,6 +320,7 @@ impl Model for World {
             Event::OtherReleases => state.server.others = false,
             Event::Force => {
                 state.forced = true;
+                state.let_go = true;
                 state.server.ours_until = None;
             }
             Event::GiveBack => {
@@ -338,10 +345,14 @@ impl Model for World {
                 !(state.ended && state.keeper.is_over()) || state.server.ours_until.is_none()
             }),
             Property::sometimes("it is granted", |_, state: &State| matches!(state.caller, Caller::Holds { .. })),
-            Property::sometimes(
-                "it is renewed",
-                |_, state: &State| matches!(state.caller, Caller::Holds { until } if until > at(TTL)),
-            ),
+            Property::always("nobody holds it for longer than it may be held", |world: &Self, state: &State| {
+                let most = world.plan.max_hold.unwrap_or(Duration::MAX);
+                !matches!(state.caller, Caller::Holds { until } if until.since(at(state.now)) > most)
+            }),
+            Property::sometimes("it is renewed, or held for as long as it may be", |world: &Self, state: &State| {
+                let enough = if world.plan.max_hold.is_some() { 1 } else { TTL };
+                matches!(state.caller, Caller::Holds { until } if until > at(enough))
+            }),
             Property::sometimes("it is lost", |_, state: &State| state.caller == Caller::Lost),
             Property::sometimes("it is released", |_, state: &State| {
                 state.caller == Caller::Released && state.keeper.is_over()
@@ -353,8 +364,9 @@ impl Model for World {
     }
 }
 
-fn explore(wait: u64, until: u64, late_calls: usize) {
-    let plan = Plan { ttl: ttl(), wait: Duration::from_secs(wait), max_hold: None, jitter_percent: 100 };
+fn explore(wait: u64, until: u64, late_calls: usize, max_hold: Option<u64>) {
+    let max_hold = max_hold.map(Duration::from_secs);
+    let plan = Plan { ttl: ttl(), wait: Duration::from_secs(wait), max_hold, jitter_percent: 100 };
     let checker = World { plan, until, late_calls }.checker().threads(2).spawn_bfs().join();
     println!("wait {wait} s, {until} s: {} states", checker.unique_state_count());
     checker.assert_properties();
@@ -362,10 +374,15 @@ fn explore(wait: u64, until: u64, late_calls: usize) {
 
 #[test]
 fn whoever_does_not_wait() {
-    explore(0, 5, 2);
+    explore(0, 5, 2, None);
 }
 
 #[test]
 fn whoever_waits() {
-    explore(1, 5, 1);
+    explore(1, 5, 1, None);
+}
+
+#[test]
+fn whoever_may_not_hold_it_for_long() {
+    explore(0, 4, 1, Some(2));
 }

@@ -98,6 +98,8 @@ pub(crate) struct Keeper {
     unsure: bool,
     failures: u32,
     not_before: Moment,
+    /// A renewal that is not answered by then is given up, and another sent.
+    renewal_until: Moment,
     drop_call: bool,
     news: Vec<News>,
 }
@@ -106,7 +108,7 @@ pub(crate) struct Keeper {
 enum Phase {
     Asking { trouble: Option<AcquireError> },
     Held { valid_until: Moment, renew_at: Moment, hold_until: Option<Moment> },
-    Ending { give_up_at: Moment, was_valid_until: Option<Moment>, told: bool },
+    Ending { give_up_at: Moment, in_time: bool, told: bool },
     Over,
 }
 
@@ -133,6 +135,7 @@ impl Keeper {
             unsure: false,
             failures: 0,
             not_before: now,
+            renewal_until: now,
             drop_call: false,
             news: Vec::new(),
         }
@@ -146,7 +149,11 @@ impl Keeper {
     /// What is to be done at `now`.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         self.pass_time(now);
+        self.give_up_renewal(now);
         let call = if self.under_way.is_none() && now >= self.not_before { self.next_call(now) } else { None };
+        if let (Some(Call::Renew), Phase::Held { valid_until, .. }) = (call, &self.phase) {
+            self.renewal_until = now + valid_until.since(now) / 3;
+        }
         self.under_way = self.under_way.or(call);
         Step {
             drop_call: std::mem::take(&mut self.drop_call),
@@ -171,8 +178,8 @@ impl Keeper {
         self.pass_time(now);
         self.news.retain(|news| !matches!(news, News::Renewed { .. }));
         match self.phase {
-            Phase::Asking { .. } => self.end(now, None, true),
-            Phase::Held { valid_until, .. } => self.end(now, Some(valid_until), false),
+            Phase::Asking { .. } => self.end(now, false, true),
+            Phase::Held { .. } => self.end(now, true, false),
             Phase::Ending { .. } | Phase::Over => {}
         }
     }
@@ -184,7 +191,7 @@ impl Keeper {
                 let silent = || AcquireError::Unavailable("it gave no answer".to_owned());
                 let trouble = trouble.take().unwrap_or_else(silent);
                 self.news.push(News::Refused(trouble));
-                self.end(now, None, true);
+                self.end(now, false, true);
             }
             Phase::Held { valid_until, hold_until, .. } if now >= *valid_until => {
                 let cause = if hold_until.is_some_and(|until| until <= *valid_until) {
@@ -193,7 +200,7 @@ impl Keeper {
                     LossCause::Expired
                 };
                 self.news.push(News::Lost(cause));
-                self.end(now, None, true);
+                self.end(now, false, true);
             }
             Phase::Ending { give_up_at, told, .. } if now >= *give_up_at => {
                 if !*told {
@@ -202,6 +209,16 @@ impl Keeper {
                 self.over();
             }
             _ => {}
+        }
+    }
+
+    /// One silent connection does not cost the lease: there is time for others.
+    fn give_up_renewal(&mut self, now: Moment) {
+        let renewing = self.under_way == Some(Call::Renew) && matches!(self.phase, Phase::Held { .. });
+        if renewing && now >= self.renewal_until {
+            self.under_way = None;
+            self.drop_call = true;
+            self.back_off(now);
         }
     }
 
@@ -229,7 +246,7 @@ impl Keeper {
                 let renews_at = renew_at.max(self.not_before);
                 if hold_until.is_none_or(|until| renews_at < until) { valid_until.min(renews_at) } else { valid_until }
             }
-            Phase::Held { valid_until, .. } => valid_until,
+            Phase::Held { valid_until, .. } => valid_until.min(self.renewal_until),
             Phase::Ending { give_up_at, .. } if idle => give_up_at.min(self.not_before),
             Phase::Ending { give_up_at, .. } => give_up_at,
             Phase::Over => self.begun,
@@ -256,12 +273,12 @@ impl Keeper {
                 let waited = now.since(self.begun);
                 self.news.push(News::Refused(AcquireError::LockTimeout { waited, held_by }));
                 // The place in the queue is of no more use.
-                self.end(now, None, true);
+                self.end(now, false, true);
             }
             Err(error @ AcquireError::Unavailable(_)) => self.failed_to_ask(error, patient, now),
             Err(error) => {
                 self.news.push(News::Refused(error));
-                if self.unsure { self.end(now, None, true) } else { self.over() }
+                if self.unsure { self.end(now, false, true) } else { self.over() }
             }
         }
     }
@@ -283,7 +300,7 @@ impl Keeper {
             self.back_off(now);
         } else {
             self.news.push(News::Refused(error));
-            self.end(now, None, true);
+            self.end(now, false, true);
         }
     }
 
@@ -299,19 +316,19 @@ impl Keeper {
             Err(RenewError::Lost { .. }) => {
                 self.news.push(News::Lost(LossCause::Taken));
                 // Nothing is held any more; but of an ask that was given up nobody knows.
-                if self.unsure { self.end(now, None, true) } else { self.over() }
+                if self.unsure { self.end(now, false, true) } else { self.over() }
             }
             Err(RenewError::Unavailable(_)) => self.back_off(now),
         }
     }
 
     fn ended(&mut self, result: Result<Release, Unconfirmed>, now: Moment) {
-        let Phase::Ending { was_valid_until, told, .. } = self.phase else { return };
+        let Phase::Ending { in_time, told, .. } = self.phase else { return };
         match result {
             Ok(release) => {
-                // Sent again because the first answer was lost: it was the first that gave it back, for until then
-                // nobody could have taken it but by force.
-                let ours = self.failures > 0 && was_valid_until.is_some_and(|until| now < until);
+                // Sent again because the first answer was lost, and it was held when that was sent: so either the first
+                // gave it back, or it has expired since, when nobody relied on it any more.
+                let ours = self.failures > 0 && in_time;
                 let release = match release {
                     Release::AlreadyLost { since: None } if ours => Release::Released,
                     other => other,
@@ -325,8 +342,8 @@ impl Keeper {
         }
     }
 
-    /// Gives back what may be held. `silently`: nobody waits for what comes of it.
-    fn end(&mut self, now: Moment, was_valid_until: Option<Moment>, silently: bool) {
+    /// Gives back what may be held. `in_time`: it is held until now. `silently`: nobody waits for what comes of it.
+    fn end(&mut self, now: Moment, in_time: bool, silently: bool) {
         if let Some(call) = self.under_way.take() {
             self.drop_call = true;
             self.unsure |= matches!(call, Call::Ask { .. });
@@ -335,7 +352,7 @@ impl Keeper {
         self.not_before = now;
         // By then it has expired, and the place in the queue has lapsed.
         let give_up_at = now + self.plan.ttl.max(place_kept(self.plan.ttl));
-        self.phase = Phase::Ending { give_up_at, was_valid_until, told: silently };
+        self.phase = Phase::Ending { give_up_at, in_time, told: silently };
     }
 
     fn over(&mut self) {

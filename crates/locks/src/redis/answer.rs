@@ -25,14 +25,13 @@ pub(super) fn asked(value: Value) -> Result<Answer, Strange> {
         "granted" => Asked::Granted { fences: words.rest(Words::int)? },
         "waiting" => {
             let held_by = held_by(words.list()?)?;
-            let (ahead, look_again) = (words.number()?, words.int()?);
-            Asked::Waiting { held_by, ahead, look_again: u64::try_from(look_again).ok().map(Duration::from_millis) }
+            let look_again = words.int()?;
+            Asked::Waiting { held_by, look_again: u64::try_from(look_again).ok().map(Duration::from_millis) }
         }
         "held" => Asked::Held(held_by(words.list()?)?),
         "full" => Asked::Full { resource: words.text()?, waiters: words.number()? },
         "over" => Asked::Over,
         "mismatch" => Asked::Mismatch,
-        "deadlock" => Asked::Deadlock { cycle: words.text()?.split('\n').map(str::to_owned).collect() },
         "closed" => return Ok(Answer::Closed(Duration::from_millis(words.number()?))),
         _ => return Err(Strange),
     }))
@@ -101,6 +100,8 @@ fn held_by(mut words: Words) -> Result<HeldBy, Strange> {
 
 fn holder(mut words: Words) -> Result<Holder, Strange> {
     Ok(Holder {
+        // A server's clock may be set back; that a lease is whole is for its scripts to see.
+        names: 1,
         lease: words.text()?.parse().map_err(|_| Strange)?,
         owner: words.text()?,
         host: words.text()?,

@@ -59,8 +59,6 @@ pub(super) async fn lift(floor: &dyn FenceFloor) -> Result<i64, Unavailable> {
     floor.raise(last.saturating_add(GIVEN_SINCE)).await
 }
 
-/// [`lease::floor`] with the fraction of the second: two lives may begin in one.
 fn now() -> i64 {
-    let now = Utc::now();
-    lease::floor(now) + i64::from(now.timestamp_subsec_micros().min(999_999)) * SECOND / 1_000_000
+    lease::floor(Utc::now())
 }

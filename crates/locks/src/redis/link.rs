@@ -317,7 +317,9 @@ fn listener(
 fn ends_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_unrecoverable_error()
-        || matches!(error.code(), Some("LIFE" | "READONLY" | "MASTERDOWN" | "LOADING" | "NOAUTH"))
+        || matches!(error.code(), Some("LIFE" | "MASTERDOWN" | "LOADING" | "NOAUTH"))
+        // Before version 7 the code of an error within a script was not its own.
+        || error.to_string().contains("READONLY")
 }
 
 fn unraised(Unavailable(detail): Unavailable) -> Unmet {

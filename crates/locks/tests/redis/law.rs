@@ -119,8 +119,8 @@ fn plain(request: &LeaseRequest, answer: &LeaseAnswer, seen: &mut Generations, m
         (LeaseAnswer::Ended(Ended::AlreadyLost { .. }), _) => "already lost".to_owned(),
         (LeaseAnswer::Ended(Ended::Left), _) if moving => "already lost".to_owned(),
         (LeaseAnswer::Asked(Asked::Held(held_by)), _) => format!("held {}", in_the_way(held_by)),
-        (LeaseAnswer::Asked(Asked::Waiting { held_by, ahead, look_again }), _) => {
-            format!("waiting {} {ahead} {look_again:?}", in_the_way(held_by))
+        (LeaseAnswer::Asked(Asked::Waiting { held_by, look_again }), _) => {
+            format!("waiting {} {look_again:?}", in_the_way(held_by))
         }
         (answer, _) => format!("{answer:?}"),
     }

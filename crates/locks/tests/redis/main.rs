@@ -2,4 +2,11 @@
 //! server is stopped, killed, paused, emptied, replaced, delayed or cut off.
 
 mod bench;
+mod clocks;
+mod forgotten;
+mod killed;
 mod law;
+mod network;
+mod opening;
+mod queues;
+mod tls;

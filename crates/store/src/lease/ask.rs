@@ -80,6 +80,8 @@ impl Ask {
         check_text("the owner", owner)?;
         check_text("the host", host)?;
         check_ttl(ttl)?;
+        // Stores count in whole milliseconds, and give none less than is believed here.
+        let ttl = Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
         let mut modes: BTreeMap<Arc<str>, Mode> = BTreeMap::new();
         for Claim { resource, mode } in claims {
             check_resource(&resource)?;

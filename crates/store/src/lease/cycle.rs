@@ -18,13 +18,23 @@ pub struct Edge {
     pub blocker: Arc<str>,
 }
 
-/// The circles among these edges, all of one moment: for each, the youngest waiter in it, which is to give up, and the
-/// owners, each waiting for the next. After the youngest of each has given up, none is left of those.
+/// Owners that wait for each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle {
+    /// The one that is to give up: the youngest waiter in it.
+    pub victim: LeaseId,
+    /// The ticket with which it waits.
+    pub ticket: i64,
+    /// The owners, each waiting for the next, the last for the first.
+    pub owners: Arc<[String]>,
+}
+
+/// The circles among these edges, all of one moment. After the victim of each has given up, none is left of those.
 ///
 /// An owner that waits for itself is not told: two flows of work that share a name do so, and go on.
 ///
 /// Source: the wait-for graph of Coffman, Elphick, Shoshani, System Deadlocks, ACM Computing Surveys 3 (1971).
-pub fn cycles(edges: &[Edge]) -> Vec<(LeaseId, Arc<[String]>)> {
+pub fn circles(edges: &[Edge]) -> Vec<Circle> {
     let mut graph = Graph::default();
     for edge in edges.iter().filter(|edge| edge.owner != edge.blocker) {
         graph.ways.entry(edge.owner.clone()).or_default().insert(edge.blocker.clone());
@@ -34,8 +44,9 @@ pub fn cycles(edges: &[Edge]) -> Vec<(LeaseId, Arc<[String]>)> {
     }
     let mut found = Vec::new();
     while let Some(circle) = graph.circle() {
-        let Some((_, victim)) = graph.edges_of(&circle).max() else { break };
-        found.push((victim, circle.iter().map(ToString::to_string).collect()));
+        let Some((ticket, victim)) = graph.edges_of(&circle).max() else { break };
+        let owners = circle.iter().map(ToString::to_string).collect();
+        found.push(Circle { victim, ticket, owners });
         graph.remove(victim);
     }
     found
@@ -114,7 +125,7 @@ mod tests {
     fn victims(pairs: &[(&str, &str)]) -> Vec<String> {
         let edges = edges(pairs);
         let owner = |lease| edges.iter().find(|edge| edge.waiter == lease).map(|edge| edge.owner.to_string());
-        cycles(&edges).iter().filter_map(|(victim, _)| owner(*victim)).collect()
+        circles(&edges).iter().filter_map(|circle| owner(circle.victim)).collect()
     }
 
     #[test]
@@ -138,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_told_in_the_order_of_waiting() {
-        let found = cycles(&edges(&[("a", "b"), ("b", "c"), ("c", "a"), ("c", "z")]));
-        let owners = &found[0].1;
+        let found = circles(&edges(&[("a", "b"), ("b", "c"), ("c", "a"), ("c", "z")]));
+        let owners = &found[0].owners;
         let at = owners.iter().position(|owner| owner == "a").expect("a is in it");
         let from_a: Vec<&str> = owners.iter().cycle().skip(at).take(3).map(String::as_str).collect();
         assert_eq!(from_a, ["a", "b", "c"]);

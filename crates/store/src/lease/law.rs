@@ -31,9 +31,19 @@ pub fn apply<T: Table>(table: &mut T, request: &LeaseRequest) -> Result<Answered
         LeaseRequest::Renew { lease } => LeaseAnswer::Renewed(turn.renew(*lease)?),
         LeaseRequest::End { lease, bar } => LeaseAnswer::Ended(turn.end(*lease, *bar)?),
         LeaseRequest::Force { resource } => LeaseAnswer::Forced(turn.force(resource)?),
-        LeaseRequest::Break { lease, cycle } => LeaseAnswer::Broken(turn.break_circle(*lease, cycle)?),
+        LeaseRequest::Break { lease, ticket, cycle } => LeaseAnswer::Broken(turn.break_circle(*lease, *ticket, cycle)?),
     };
     Ok(Answered { answer, woken: turn.woken, wrote: turn.wrote })
+}
+
+/// Takes away what has ended on a name that nobody may ask for again; those who are to ask again now.
+///
+/// # Errors
+/// Those of the table.
+pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<LeaseId>, T::Error> {
+    let mut turn = Turn { table, woken: Vec::new(), wrote: false };
+    turn.clear(resource)?;
+    Ok(turn.woken)
 }
 
 /// One request at work.
@@ -63,7 +73,7 @@ impl<T: Table> Turn<'_, T> {
         for claim in ask.claims().iter() {
             self.clear(&claim.resource)?;
         }
-        let waited = self.table.waited(lease)?;
+        let waited = self.own_places(ask)?;
         if let Some(cycle) = waited.iter().find_map(|(_, waiter)| waiter.cycle.clone()) {
             self.leave(&waited)?;
             return Ok(Asked::Deadlock { cycle });
@@ -90,6 +100,16 @@ impl<T: Table> Turn<'_, T> {
             self.put_holder(resource, Holder { ttl: ask.ttl(), ..holder.clone() })?;
         }
         Ok(Asked::Granted { fences })
+    }
+
+    /// The places of an ask that is waiting. Lapsed ones are none, and are taken away.
+    fn own_places(&mut self, ask: &Ask) -> Result<Vec<(Arc<str>, Waiter)>, T::Error> {
+        let waited = self.table.waited(ask.lease())?;
+        if waited.iter().any(|(_, waiter)| waiter.lapses <= self.table.now()) {
+            self.leave(&waited)?;
+            return Ok(Vec::new());
+        }
+        Ok(waited)
     }
 
     /// What keeps an ask from its names now: told is the first of them, and until when the last of them is held. `ticket`: its place in the queue, if it has one.
@@ -130,6 +150,7 @@ impl<T: Table> Turn<'_, T> {
             let now = self.table.now();
             let holder = Holder {
                 lease: ask.lease(),
+                names: u32::try_from(ask.claims().len()).unwrap_or(u32::MAX),
                 owner: ask.owner().clone(),
                 host: ask.host().clone(),
                 mode: claim.mode,
@@ -151,7 +172,7 @@ impl<T: Table> Turn<'_, T> {
         let last = self.table.last_fence(resource)?;
         // Two hundred years of fences are left above any floor of today; only a commit that carries a fence that was
         // never given can come near the end, and then the name has no further generation to tell apart.
-        let fence = last.saturating_add(1).max(self.table.floor()).min(FENCE_MAX);
+        let fence = last.saturating_add(1).max(self.table.floor()?).min(FENCE_MAX);
         self.table.put_fence(resource, fence)?;
         Ok(fence)
     }
@@ -169,7 +190,7 @@ impl<T: Table> Turn<'_, T> {
         };
         if waited.is_empty() {
             for claim in ask.claims().iter() {
-                let waiters = self.table.waiters_before(&claim.resource, None)?;
+                let waiters = self.table.waiters(&claim.resource)?;
                 if waiters >= WAITERS_MAX {
                     return Ok(Asked::Full { resource: claim.resource.clone(), waiters });
                 }
@@ -180,9 +201,7 @@ impl<T: Table> Turn<'_, T> {
             Some((_, waiter)) => (waiter.ticket, waiter.since),
             None => (self.table.draw_ticket()?, now),
         };
-        let mut ahead = 0;
         for claim in ask.claims().iter() {
-            ahead = ahead.max(self.table.waiters_before(&claim.resource, Some(ticket))?);
             let waiter = Waiter {
                 lease: ask.lease(),
                 ticket,
@@ -197,15 +216,14 @@ impl<T: Table> Turn<'_, T> {
             self.table.put_waiter(&claim.resource, &waiter)?;
         }
         let look_again = obstacle.until.map(|until| (until - now).to_std().unwrap_or_default());
-        Ok(Asked::Waiting { held_by: obstacle.held_by, ahead, look_again })
+        Ok(Asked::Waiting { held_by: obstacle.held_by, look_again })
     }
 
     fn renew(&mut self, lease: LeaseId) -> Result<Renewed, T::Error> {
         let rows = self.table.held(lease)?;
         let now = self.table.now();
         let Some(ttl) = rows.first().map(|(_, holder)| holder.ttl) else { return Ok(Renewed::Lost { since: None }) };
-        // All names of a lease end at the same time.
-        if let Some(since) = rows.iter().map(|(_, holder)| holder.expires).min().filter(|expires| *expires <= now) {
+        if let Some(since) = ended_since(&rows, now) {
             self.give_up(&rows)?;
             return Ok(Renewed::Lost { since: Some(since) });
         }
@@ -223,10 +241,10 @@ impl<T: Table> Turn<'_, T> {
             self.table.put_ended(lease, until)?;
         }
         let rows = self.table.held(lease)?;
-        if let Some(expires) = rows.iter().map(|(_, holder)| holder.expires).min() {
+        if !rows.is_empty() {
+            let since = ended_since(&rows, self.table.now());
             self.give_up(&rows)?;
-            let lost = expires <= self.table.now();
-            return Ok(if lost { Ended::AlreadyLost { since: Some(expires) } } else { Ended::Released });
+            return Ok(since.map_or(Ended::Released, |since| Ended::AlreadyLost { since: Some(since) }));
         }
         let waited = self.table.waited(lease)?;
         if waited.is_empty() {
@@ -246,8 +264,10 @@ impl<T: Table> Turn<'_, T> {
         Ok(Forced { holders })
     }
 
-    fn break_circle(&mut self, lease: LeaseId, cycle: &Arc<[String]>) -> Result<bool, T::Error> {
-        let waited = self.table.waited(lease)?;
+    fn break_circle(&mut self, lease: LeaseId, ticket: i64, cycle: &Arc<[String]>) -> Result<bool, T::Error> {
+        let mut waited = self.table.waited(lease)?;
+        // Asked for anew since, it waits in another circle or in none.
+        waited.retain(|(_, waiter)| waiter.ticket == ticket);
         for (resource, waiter) in &waited {
             self.wrote = true;
             self.table.put_waiter(resource, &Waiter { cycle: Some(cycle.clone()), ..waiter.clone() })?;
@@ -261,8 +281,7 @@ impl<T: Table> Turn<'_, T> {
     /// A lease's rows if it has not expired; if it has, they are taken away.
     fn live(&mut self, lease: LeaseId) -> Result<Vec<(Arc<str>, Holder)>, T::Error> {
         let rows = self.table.held(lease)?;
-        let now = self.table.now();
-        if rows.iter().any(|(_, holder)| holder.expires <= now) {
+        if ended_since(&rows, self.table.now()).is_some() {
             self.give_up(&rows)?;
             return Ok(Vec::new());
         }
@@ -337,6 +356,14 @@ impl<T: Table> Turn<'_, T> {
             self.woken.push(lease);
         }
     }
+}
+
+/// Since when a lease with these rows has ended; none: it has not. All its names end at the same time; one of them that
+/// is gone was found expired, by a clock that was set back since.
+fn ended_since(rows: &[(Arc<str>, Holder)], now: Timestamp) -> Option<Timestamp> {
+    let expires = rows.iter().map(|(_, holder)| holder.expires).min()?;
+    let whole = rows.iter().all(|(_, holder)| holder.names as usize == rows.len());
+    (!whole || expires <= now).then_some(expires.min(now))
 }
 
 /// Whether one more may hold a name beside its holders.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Edge, Holder, LeaseId, LeasePage, LeaseQuery, ResourceView, Table, Waiter};
 use crate::Timestamp;
-use crate::limits::PAGE_MAX;
+use crate::limits::{EDGES_MAX, PAGE_MAX};
 
 /// A table in memory; also what a database's rows are loaded into while requests are applied to them.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Memory {
     ended_by_time: BTreeSet<(Timestamp, LeaseId)>,
     /// Names that nobody holds or waits for, with their fences at that time: forgotten once the floor is above.
     idle: VecDeque<(Arc<str>, i64)>,
+    /// When holders and waiters end, unless they have been renewed or have gone since; kept without `changes` only.
+    ends: BTreeSet<(Timestamp, Arc<str>)>,
     changes: Option<Vec<Change>>,
 }
 
@@ -31,9 +33,8 @@ struct Name {
     holders: BTreeMap<LeaseId, Holder>,
     waiters: BTreeMap<i64, Waiter>,
     by_lapse: BTreeSet<(Timestamp, i64)>,
-    /// Waiters that were not loaded, all of them with tickets above `loaded_to`.
+    /// Waiters that were not loaded: they stand behind those that were.
     more_waiters: u64,
-    loaded_to: i64,
 }
 
 /// What a lease waits for.
@@ -92,11 +93,9 @@ impl Memory {
         self.ticket = self.ticket.max(ticket);
     }
 
-    /// Says how many of a name's waiters are not loaded. All of them have tickets above `loaded_to`; whoever is loaded
-    /// and stands behind it may stand before or behind them, and counts them as before it.
-    pub fn set_more_waiters(&mut self, resource: &Arc<str>, waiters: u64, loaded_to: i64) {
-        let name = self.name(resource);
-        (name.more_waiters, name.loaded_to) = (waiters, loaded_to);
+    /// Says how many of a name's waiters are not loaded; they stand behind those that are.
+    pub fn set_more_waiters(&mut self, resource: &Arc<str>, waiters: u64) {
+        self.name(resource).more_waiters = waiters;
     }
 
     /// How many of a name's waiters are loaded.
@@ -140,24 +139,45 @@ impl Memory {
         LeasePage { resources, next, now: self.now }
     }
 
-    /// Who waits for whom: each for the holders, and for the one before it in the queue.
+    /// Who waits for whom: the first in each queue for the holders, and each other for the one before it. Of holders that
+    /// need not all go for there to be room (permits) nobody waits for each.
     pub fn edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         for name in self.names.values() {
             let mut before: Option<&Waiter> = None;
             for waiter in name.waiters.values().filter(|waiter| waiter.lapses > self.now && waiter.cycle.is_none()) {
-                let holders = name.holders.values().filter(|holder| holder.expires > self.now);
-                let blockers = holders.map(|holder| &holder.owner).chain(before.map(|before| &before.owner));
-                edges.extend(blockers.map(|blocker| Edge {
+                let edge = |blocker: &Arc<str>| Edge {
                     waiter: waiter.lease,
                     ticket: waiter.ticket,
                     owner: waiter.owner.clone(),
                     blocker: blocker.clone(),
-                }));
-                before = Some(waiter);
+                };
+                match before.replace(waiter) {
+                    Some(before) => edges.push(edge(&before.owner)),
+                    None => {
+                        let all_must_go = |holder: &&Holder| waiter.mode.capacity() == 1 || holder.mode.capacity() == 1;
+                        let holders = name.holders.values().filter(|holder| holder.expires > self.now);
+                        edges.extend(holders.filter(all_must_go).map(|holder| edge(&holder.owner)));
+                    }
+                }
             }
         }
+        edges.sort_by_key(|edge| std::cmp::Reverse(edge.ticket));
+        edges.truncate(EDGES_MAX);
         edges
+    }
+
+    /// Some names whose holders or waiters have ended by now, without anybody having asked for the name since.
+    pub fn take_ended(&mut self, limit: usize) -> Vec<Arc<str>> {
+        let mut ended = Vec::new();
+        while ended.len() < limit
+            && let Some((at, _)) = self.ends.first()
+            && *at <= self.now
+            && let Some((_, resource)) = self.ends.pop_first()
+        {
+            ended.push(resource);
+        }
+        ended
     }
 
     fn view(&self, resource: &Arc<str>, name: &Name) -> ResourceView {
@@ -175,6 +195,12 @@ impl Memory {
     fn record(&mut self, change: impl FnOnce() -> Change) {
         if let Some(changes) = &mut self.changes {
             changes.push(change());
+        }
+    }
+
+    fn ends_at(&mut self, at: Timestamp, resource: &Arc<str>) {
+        if self.changes.is_none() {
+            self.ends.insert((at, resource.clone()));
         }
     }
 
@@ -199,8 +225,8 @@ impl Table for Memory {
         self.now
     }
 
-    fn floor(&self) -> i64 {
-        self.floor
+    fn floor(&mut self) -> Result<i64, Infallible> {
+        Ok(self.floor)
     }
 
     fn is_ended(&mut self, lease: LeaseId) -> Result<bool, Infallible> {
@@ -240,6 +266,7 @@ impl Table for Memory {
     fn put_holder(&mut self, resource: &Arc<str>, holder: &Holder) -> Result<(), Infallible> {
         self.name(resource).holders.insert(holder.lease, holder.clone());
         self.held.entry(holder.lease).or_default().insert(resource.clone());
+        self.ends_at(holder.expires, resource);
         self.record(|| Change::Holder(resource.clone(), holder.clone()));
         Ok(())
     }
@@ -264,15 +291,8 @@ impl Table for Memory {
         Ok(waiters.find(|waiter| waiter.lapses > now).cloned())
     }
 
-    fn waiters_before(&mut self, resource: &str, ticket: Option<i64>) -> Result<u64, Infallible> {
-        let Some(name) = self.names.get(resource) else { return Ok(0) };
-        Ok(match ticket {
-            Some(ticket) => {
-                let more = if ticket > name.loaded_to { name.more_waiters } else { 0 };
-                name.waiters.range(..ticket).count() as u64 + more
-            }
-            None => name.waiters.len() as u64 + name.more_waiters,
-        })
+    fn waiters(&mut self, resource: &str) -> Result<u64, Infallible> {
+        Ok(self.names.get(resource).map_or(0, |name| name.waiters.len() as u64 + name.more_waiters))
     }
 
     fn waited(&mut self, lease: LeaseId) -> Result<Vec<(Arc<str>, Waiter)>, Infallible> {
@@ -297,6 +317,7 @@ impl Table for Memory {
         let place = self.waited.entry(waiter.lease).or_default();
         place.ticket = waiter.ticket;
         place.names.insert(resource.clone());
+        self.ends_at(waiter.lapses, resource);
         self.record(|| Change::Waiter(resource.clone(), waiter.clone()));
         Ok(())
     }

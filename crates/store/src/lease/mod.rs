@@ -14,15 +14,16 @@ mod table;
 
 pub(crate) use ask::check_resource;
 pub use ask::{Ask, BadAsk, Claim, Mode};
-pub use cycle::{Edge, cycles};
+pub use cycle::{Circle, Edge, circles};
 pub use memory::{Change, Memory};
 pub use name::LeaseId;
 pub use request::{Answered, Asked, Ended, Forced, HeldBy, LeaseAnswer, LeaseRequest, Renewed};
 pub use row::{Holder, LeasePage, LeaseQuery, ResourceView, Waiter};
 pub use table::Table;
 
-/// The floor of fences at a time: its second, times 2^20. Whatever was given before is below, unless a name was given a
-/// million times a second.
+/// The floor of fences at a time: seconds since 1970 times 2^20, to the millisecond. Whatever was given before is below,
+/// unless a name was given a million times a second.
 pub fn floor(now: crate::Timestamp) -> i64 {
-    now.timestamp().clamp(0, crate::limits::FENCE_MAX >> 20) << 20
+    let floor = (i128::from(now.timestamp_millis()) << 20) / 1_000;
+    i64::try_from(floor.clamp(0, i128::from(crate::limits::FENCE_MAX))).unwrap_or_default()
 }

@@ -38,6 +38,8 @@ pub enum LeaseRequest {
     Break {
         /// Who.
         lease: LeaseId,
+        /// The ticket with which it waited in the circle.
+        ticket: i64,
         /// The owners, each waiting for the next, the last for the first.
         cycle: Arc<[String]>,
     },
@@ -81,8 +83,6 @@ pub enum Asked {
     Waiting {
         /// Who is in its way.
         held_by: HeldBy,
-        /// How many are before it in the longest of its queues.
-        ahead: u64,
         /// If it is next: after what time somebody's lease ends, unless it is renewed.
         look_again: Option<Duration>,
     },

@@ -11,6 +11,8 @@ use crate::Timestamp;
 pub struct Holder {
     /// The lease; it may hold other names as well.
     pub lease: LeaseId,
+    /// How many names the lease has, this one included: with fewer rows than these it is lost.
+    pub names: u32,
     /// Who holds it.
     pub owner: Arc<str>,
     /// Where the owner is.

@@ -13,8 +13,8 @@ pub trait Table {
     /// The time by the clock that leases expire by, in whole milliseconds.
     fn now(&self) -> Timestamp;
 
-    /// Fences are above this one.
-    fn floor(&self) -> i64;
+    /// Where fences of names begin of which none is known: above all that were forgotten.
+    fn floor(&mut self) -> Result<i64, Self::Error>;
 
     /// Whether the name was ended and barred, and until when that is remembered has not passed.
     fn is_ended(&mut self, lease: LeaseId) -> Result<bool, Self::Error>;
@@ -43,8 +43,8 @@ pub trait Table {
     /// The waiter of a name with the lowest ticket whose place has not lapsed.
     fn first_waiter(&mut self, resource: &str) -> Result<Option<Waiter>, Self::Error>;
 
-    /// How many wait for a name with tickets below `ticket` (none: all), lapsed or not.
-    fn waiters_before(&mut self, resource: &str, ticket: Option<i64>) -> Result<u64, Self::Error>;
+    /// How many wait for a name, lapsed or not.
+    fn waiters(&mut self, resource: &str) -> Result<u64, Self::Error>;
 
     /// The names that a lease waits for, with its row for each.
     fn waited(&mut self, lease: LeaseId) -> Result<Vec<(Arc<str>, Waiter)>, Self::Error>;

@@ -94,7 +94,11 @@ impl Calls {
                 "WITH fences AS (DELETE FROM {s}.fences WHERE resource IN (
                      SELECT f.resource FROM {s}.fences f WHERE f.touched_ms < $1
                      AND NOT EXISTS (SELECT FROM {s}.lease_holders h WHERE h.resource = f.resource AND h.expires_ms >= $1)
-                     ORDER BY f.touched_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
+                     ORDER BY f.touched_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING last),
+                 -- What is forgotten is not given out again.
+                 floor AS (INSERT INTO {s}.counters AS c (name, value)
+                     SELECT 'fence_floor', max(last) + 1 FROM fences HAVING count(*) > 0
+                     ON CONFLICT (name) DO UPDATE SET value = greatest(c.value, excluded.value)),
                  holders AS (DELETE FROM {s}.lease_holders WHERE (resource, lease) IN (
                      SELECT h.resource, h.lease FROM {s}.lease_holders h WHERE h.expires_ms < $1
                      LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
@@ -109,7 +113,7 @@ impl Calls {
             ),
             fence_floor: format!("SELECT {s}.fence_floor($1)"),
             lease_open: call("lease_open", 7),
-            lease_write: call("lease_write", 28),
+            lease_write: call("lease_write", 29),
             // Each table gives its share in order, so that a page costs what it holds.
             leases: format!(
                 "WITH now AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms),
@@ -122,7 +126,7 @@ impl Calls {
                              WHERE w.resource > $1 AND w.lapses_ms > now.ms ORDER BY w.resource LIMIT $2)
                          ORDER BY resource LIMIT $2) n)
                  SELECT now.ms AS now_ms, n.resource, n.waiters, h.lease, h.capacity, h.fence, h.since_ms, h.expires_ms,
-                     h.ttl_ms, h.owner, h.host
+                     h.ttl_ms, h.owner, h.host, h.names
                  FROM now LEFT JOIN names n ON true
                  LEFT JOIN {s}.lease_holders h ON h.resource = n.resource AND h.expires_ms > now.ms
                  WHERE {primary} ORDER BY n.resource, h.lease"
@@ -132,7 +136,9 @@ impl Calls {
                  waiting AS (SELECT w.* FROM {s}.lease_waiters w, now
                      WHERE w.lapses_ms > now.ms AND w.cycle IS NULL AND {primary})
                  SELECT w.lease, w.ticket, w.owner, h.owner AS blocker FROM now, waiting w
-                     JOIN {s}.lease_holders h ON h.resource = w.resource WHERE h.expires_ms > now.ms
+                     JOIN {s}.lease_holders h ON h.resource = w.resource AND (w.capacity = 1 OR h.capacity = 1)
+                     WHERE h.expires_ms > now.ms AND NOT EXISTS (SELECT FROM {s}.lease_waiters n
+                         WHERE n.resource = w.resource AND n.ticket < w.ticket AND n.lapses_ms > now.ms)
                  UNION ALL SELECT w.lease, w.ticket, w.owner, b.owner FROM now, waiting w CROSS JOIN LATERAL (
                      SELECT b.owner FROM {s}.lease_waiters b WHERE b.resource = w.resource AND b.ticket < w.ticket
                          AND b.lapses_ms > now.ms ORDER BY b.ticket DESC LIMIT 1) b

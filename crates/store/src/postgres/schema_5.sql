@@ -9,6 +9,7 @@ CREATE TABLE $schema.lease_holders (
     expires_ms bigint  NOT NULL,
     ttl_ms     bigint  NOT NULL CHECK (ttl_ms > 0),
     capacity   integer NOT NULL CHECK (capacity > 0),
+    names      integer NOT NULL CHECK (names > 0),
     resource   text COLLATE "C" NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
     owner      text COLLATE "C" NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
     host       text COLLATE "C" NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
@@ -76,6 +77,7 @@ CREATE FUNCTION $schema.lease_open(
     OUT now_ms bigint, OUT fence_floor bigint, OUT ticket bigint,
     OUT h_resources text[], OUT h_leases uuid[], OUT h_capacities integer[], OUT h_fences bigint[],
     OUT h_sinces bigint[], OUT h_expiries bigint[], OUT h_ttls bigint[], OUT h_owners text[], OUT h_hosts text[],
+    OUT h_names integer[],
     OUT w_resources text[], OUT w_tickets bigint[], OUT w_leases uuid[], OUT w_capacities integer[],
     OUT w_sinces bigint[], OUT w_lapses bigint[], OUT w_owners text[], OUT w_hosts text[], OUT w_cycles text[],
     OUT f_resources text[], OUT f_lasts bigint[], OUT e_leases uuid[], OUT e_untils bigint[],
@@ -95,7 +97,8 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     PERFORM set_config('lock_timeout', p_lock_ms::text, true);
-    fence_floor := $schema.life_floor();
+    fence_floor := greatest($schema.life_floor(),
+        (SELECT c.value FROM $schema.counters c WHERE c.name = 'fence_floor'));
     PERFORM pg_advisory_xact_lock(1282100082, k.key)
         FROM (SELECT DISTINCT $schema.lease_key(l.lease::text) FROM unnest(p_leases) l (lease) ORDER BY 1) k (key);
     v_names := $schema.lease_names(p_leases, p_resources, p_forced);
@@ -121,8 +124,8 @@ BEGIN
             SELECT w.ticket FROM $schema.lease_waiters w WHERE w.resource = n.name ORDER BY w.ticket DESC LIMIT 1) last;
     SELECT array_agg(h.resource::text), array_agg(h.lease), array_agg(h.capacity), array_agg(h.fence),
             array_agg(h.since_ms), array_agg(h.expires_ms), array_agg(h.ttl_ms), array_agg(h.owner::text),
-            array_agg(h.host::text)
-        INTO h_resources, h_leases, h_capacities, h_fences, h_sinces, h_expiries, h_ttls, h_owners, h_hosts
+            array_agg(h.host::text), array_agg(h.names)
+        INTO h_resources, h_leases, h_capacities, h_fences, h_sinces, h_expiries, h_ttls, h_owners, h_hosts, h_names
         FROM $schema.lease_holders h WHERE h.resource = ANY (v_names);
     SELECT array_agg(w.resource::text), array_agg(w.ticket), array_agg(w.lease), array_agg(w.capacity),
             array_agg(w.since_ms), array_agg(w.lapses_ms), array_agg(w.owner::text), array_agg(w.host::text),
@@ -154,7 +157,7 @@ CREATE FUNCTION $schema.lease_write(
     p_now_ms bigint,
     p_gone_resources text[], p_gone_leases uuid[],
     p_h_resources text[], p_h_leases uuid[], p_h_capacities integer[], p_h_fences bigint[], p_h_sinces bigint[],
-    p_h_expiries bigint[], p_h_ttls bigint[], p_h_owners text[], p_h_hosts text[],
+    p_h_expiries bigint[], p_h_ttls bigint[], p_h_owners text[], p_h_hosts text[], p_h_names integer[],
     p_left_resources text[], p_left_leases uuid[],
     p_w_resources text[], p_w_tickets bigint[], p_w_leases uuid[], p_w_capacities integer[], p_w_sinces bigint[],
     p_w_lapses bigint[], p_w_owners text[], p_w_hosts text[], p_w_cycles text[],
@@ -175,12 +178,13 @@ BEGIN
             WHERE h.resource = g.resource AND h.lease = g.lease;
     END IF;
     IF cardinality(p_h_leases) > 0 THEN
-        INSERT INTO $schema.lease_holders (resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host)
+        INSERT INTO $schema.lease_holders
+            (resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host, names)
             SELECT * FROM unnest(p_h_resources, p_h_leases, p_h_capacities, p_h_fences, p_h_sinces, p_h_expiries,
-                p_h_ttls, p_h_owners, p_h_hosts)
+                p_h_ttls, p_h_owners, p_h_hosts, p_h_names)
             ON CONFLICT (resource, lease) DO UPDATE SET capacity = excluded.capacity, fence = excluded.fence,
                 since_ms = excluded.since_ms, expires_ms = excluded.expires_ms, ttl_ms = excluded.ttl_ms,
-                owner = excluded.owner, host = excluded.host;
+                owner = excluded.owner, host = excluded.host, names = excluded.names;
     END IF;
     IF cardinality(p_left_leases) > 0 THEN
         DELETE FROM $schema.lease_waiters w USING unnest(p_left_resources, p_left_leases) l (resource, lease)

@@ -11,10 +11,11 @@ const INSERT: &str = "INSERT INTO fences (resource, last, touched_ms) VALUES (?1
 // The index is written for each of its columns that an update names, changed or not.
 const RAISE: &str = "UPDATE fences SET last = ?2 WHERE resource = ?1";
 const TOUCH: &str = "UPDATE fences SET last = ?2, touched_ms = ?3 WHERE resource = ?1";
-const PURGE: [&str; 4] = [
+const PURGE_FENCES: &str =
     "DELETE FROM fences WHERE resource IN (SELECT f.resource FROM fences f WHERE f.touched_ms < ?1
         AND NOT EXISTS (SELECT 1 FROM lease_holders h WHERE h.resource = f.resource AND h.expires_ms >= ?1)
-        ORDER BY f.touched_ms LIMIT ?2)",
+        ORDER BY f.touched_ms LIMIT ?2) RETURNING last";
+const PURGE_LEASES: [&str; 3] = [
     "DELETE FROM lease_holders WHERE (resource, lease) IN
         (SELECT resource, lease FROM lease_holders WHERE expires_ms < ?1 LIMIT ?2)",
     "DELETE FROM lease_waiters WHERE (resource, ticket) IN
@@ -62,17 +63,29 @@ pub(super) fn raise(connection: &Connection, resource: &str, fence: i64, now_ms:
 /// ended before it; says how many of all.
 pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut purged = 0;
-    for purge in PURGE {
+    let mut select = connection.prepare_cached(PURGE_FENCES)?;
+    let lasts = select.query_map(params![before.timestamp_millis(), limit], |row| row.get(0))?;
+    let lasts: Vec<i64> = lasts.collect::<Result<_, _>>()?;
+    if let Some(last) = lasts.iter().max() {
+        // What is forgotten is not given out again.
+        raise_floor(connection, last.saturating_add(1))?;
+    }
+    let mut purged = lasts.len();
+    for purge in PURGE_LEASES {
         purged += connection.prepare_cached(purge)?.execute(params![before.timestamp_millis(), limit])?;
     }
     Ok(purged)
 }
 
+/// The floor; 0: there is none yet.
+pub(super) fn floor(connection: &Connection) -> rusqlite::Result<i64> {
+    let floor: Option<i64> = connection.prepare_cached(FLOOR)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(floor.unwrap_or(0))
+}
+
 /// Raises the floor; says what it was and what it is.
 pub(super) fn raise_floor(connection: &Connection, at_least: i64) -> rusqlite::Result<(i64, i64)> {
-    let before: Option<i64> = connection.prepare_cached(FLOOR)?.query_row([], |row| row.get(0)).optional()?;
-    let before = before.unwrap_or(0);
+    let before = floor(connection)?;
     let floor = at_least.clamp(before, FENCE_MAX.max(before));
     if floor > before {
         connection.prepare_cached(PUT_FLOOR)?.execute([floor])?;

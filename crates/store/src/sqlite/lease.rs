@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::fences;
@@ -19,20 +20,21 @@ const PUT_ENDED: &str = "INSERT OR REPLACE INTO lease_ended (lease, until_ms) VA
 const FORGET_ENDED: &str = "DELETE FROM lease_ended WHERE lease IN
     (SELECT lease FROM lease_ended WHERE until_ms <= ?1 ORDER BY until_ms LIMIT ?2)";
 const LAST_FENCE: &str = "SELECT last FROM fences WHERE resource = ?1";
-pub(super) const HOLDERS: &str = "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host
+pub(super) const HOLDERS: &str =
+    "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host, names
     FROM lease_holders WHERE resource = ?1 ORDER BY lease";
-const HELD: &str = "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host
+const HELD: &str = "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host, names
     FROM lease_holders WHERE lease = ?1 ORDER BY resource";
 const PUT_HOLDER: &str = "INSERT INTO lease_holders
-    (resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    (resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host, names)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
     ON CONFLICT (resource, lease) DO UPDATE SET expires_ms = excluded.expires_ms, ttl_ms = excluded.ttl_ms";
 const REMOVE_HOLDER: &str = "DELETE FROM lease_holders WHERE resource = ?1 AND lease = ?2";
 const FIRST_WAITER: &str = "SELECT resource, ticket, lease, capacity, since_ms, lapses_ms, owner, host, cycle
     FROM lease_waiters WHERE resource = ?1 AND lapses_ms > ?2 ORDER BY ticket LIMIT 1";
 const WAITED: &str = "SELECT resource, ticket, lease, capacity, since_ms, lapses_ms, owner, host, cycle
     FROM lease_waiters WHERE lease = ?1 ORDER BY resource";
-const WAITERS_BEFORE: &str = "SELECT count(*) FROM lease_waiters WHERE resource = ?1 AND ticket < ?2";
+const WAITERS: &str = "SELECT count(*) FROM lease_waiters WHERE resource = ?1";
 const DRAW_TICKET: &str = "UPDATE lease_tickets SET last = last + 1 RETURNING last";
 const PUT_WAITER: &str = "INSERT INTO lease_waiters
     (resource, ticket, lease, capacity, since_ms, lapses_ms, owner, host, cycle)
@@ -47,6 +49,8 @@ pub(super) struct ChangeLeases {
     pub(super) request: LeaseRequest,
     pub(super) clock: StoreClock,
     pub(super) floor: i64,
+    /// Where those hear who are to ask again.
+    pub(super) woken: broadcast::Sender<LeaseId>,
 }
 
 impl Request for ChangeLeases {
@@ -65,6 +69,14 @@ impl Request for ChangeLeases {
         let answered = law::apply(&mut rows, &self.request)?;
         let effect = if answered.wrote { Effect::Wrote } else { Effect::Nothing };
         Ok((answered, effect))
+    }
+
+    /// Told here, and not by whoever asked: it may have gone.
+    fn done(&self, answered: &Answered) {
+        for lease in &answered.woken {
+            // Nobody may be listening.
+            let _unheard = self.woken.send(*lease);
+        }
     }
 }
 
@@ -92,8 +104,8 @@ impl Table for Rows<'_> {
         self.now
     }
 
-    fn floor(&self) -> i64 {
-        self.floor
+    fn floor(&mut self) -> rusqlite::Result<i64> {
+        Ok(fences::floor(self.connection)?.max(self.floor))
     }
 
     fn is_ended(&mut self, lease: LeaseId) -> rusqlite::Result<bool> {
@@ -128,7 +140,7 @@ impl Table for Rows<'_> {
     }
 
     fn put_holder(&mut self, resource: &Arc<str>, holder: &Holder) -> rusqlite::Result<()> {
-        let Holder { lease, owner, host, mode, fence, since, expires, ttl } = holder;
+        let Holder { lease, names, owner, host, mode, fence, since, expires, ttl } = holder;
         let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
         self.execute(
             PUT_HOLDER,
@@ -141,7 +153,8 @@ impl Table for Rows<'_> {
                 expires.timestamp_millis(),
                 ttl,
                 &**owner,
-                &**host
+                &**host,
+                names
             ],
         )?;
         Ok(())
@@ -157,9 +170,9 @@ impl Table for Rows<'_> {
         select.query_row(params![resource, self.now_ms()], waiter).optional()
     }
 
-    fn waiters_before(&mut self, resource: &str, ticket: Option<i64>) -> rusqlite::Result<u64> {
-        let mut select = self.connection.prepare_cached(WAITERS_BEFORE)?;
-        let count = select.query_row(params![resource, ticket.unwrap_or(i64::MAX)], |row| row.get::<_, i64>(0))?;
+    fn waiters(&mut self, resource: &str) -> rusqlite::Result<u64> {
+        let mut select = self.connection.prepare_cached(WAITERS)?;
+        let count = select.query_row([resource], |row| row.get::<_, i64>(0))?;
         Ok(count.unsigned_abs())
     }
 
@@ -218,6 +231,7 @@ pub(super) fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
         ttl: Duration::from_millis(row.get::<_, i64>(6)?.unsigned_abs()),
         owner: row.get(7)?,
         host: row.get(8)?,
+        names: row.get(9)?,
     })
 }
 

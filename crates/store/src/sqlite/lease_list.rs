@@ -18,8 +18,9 @@ const NAMES: &str = "SELECT resource FROM (SELECT DISTINCT resource FROM lease_h
     ORDER BY resource LIMIT ?3";
 const WAITERS: &str = "SELECT count(*) FROM lease_waiters WHERE resource = ?1 AND lapses_ms > ?2";
 const EDGES: &str = "SELECT w.lease, w.ticket, w.owner, b.owner FROM lease_waiters w
-        JOIN lease_holders b ON b.resource = w.resource AND b.expires_ms > ?1
-        WHERE w.lapses_ms > ?1 AND w.cycle IS NULL
+        JOIN lease_holders b ON b.resource = w.resource AND b.expires_ms > ?1 AND (w.capacity = 1 OR b.capacity = 1)
+        WHERE w.lapses_ms > ?1 AND w.cycle IS NULL AND NOT EXISTS (SELECT 1 FROM lease_waiters n
+            WHERE n.resource = w.resource AND n.ticket < w.ticket AND n.lapses_ms > ?1)
     UNION ALL SELECT w.lease, w.ticket, w.owner, b.owner FROM lease_waiters w
         JOIN lease_waiters b ON b.resource = w.resource AND b.lapses_ms > ?1 AND b.ticket =
             (SELECT max(ticket) FROM lease_waiters n
@@ -51,7 +52,7 @@ pub(super) fn page(connection: &Connection, query: &LeaseQuery, now: Timestamp) 
     Ok(LeasePage { resources, next, now })
 }
 
-/// Who waits for whom, from one snapshot: each for the holders, and for the one before it in the queue.
+/// Who waits for whom, from one snapshot: see [`crate::lease::Memory::edges`].
 pub(super) fn edges(connection: &Connection, now: Timestamp) -> Result<Vec<Edge>, ReadFailure> {
     let mut select = connection.prepare_cached(EDGES)?;
     let edges = select.query_map(params![now.timestamp_millis(), EDGES_MAX as i64], |row| {

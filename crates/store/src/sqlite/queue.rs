@@ -15,6 +15,9 @@ pub(super) trait Request: Send + 'static {
 
     /// Does it in the transaction that is open. It may be done twice: the first time is taken back then.
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(Self::Answer, Effect)>;
+
+    /// It has been done, and is on stable storage: whoever else is to know of it may be told.
+    fn done(&self, _answer: &Self::Answer) {}
 }
 
 /// What a job did to the open transaction.
@@ -99,6 +102,9 @@ impl<R: Request> Job for Task<R> {
 
     fn answer(mut self: Box<Self>) {
         if let Some(outcome) = self.outcome.take() {
+            if let Ok(answer) = &outcome {
+                self.request.done(answer);
+            }
             self.give(outcome.map_err(CommitError::Unavailable));
         }
     }

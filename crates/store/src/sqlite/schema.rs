@@ -88,6 +88,7 @@ CREATE TABLE lease_holders (
     since_ms   INTEGER NOT NULL,
     expires_ms INTEGER NOT NULL,
     ttl_ms     INTEGER NOT NULL CHECK (ttl_ms > 0),
+    names      INTEGER NOT NULL CHECK (names > 0),
     owner      TEXT    NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 512),
     host       TEXT    NOT NULL CHECK (octet_length(host) BETWEEN 1 AND 512),
     PRIMARY KEY (resource, lease)

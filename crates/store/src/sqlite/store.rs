@@ -37,8 +37,8 @@ pub struct SqliteStore {
     rows: Arc<Rows>,
     ended: Arc<Ended>,
     clock: StoreClock,
-    /// Fences are above this one: the second in which the store was opened, so that a file that was put back from a
-    /// backup does not give out again what it has forgotten.
+    /// Fences are above this one: what the file keeps, and the moment in which it was opened, so that a file that was put
+    /// back from a backup does not give out again what it has forgotten.
     fence_floor: i64,
     woken: broadcast::Sender<LeaseId>,
 }
@@ -136,13 +136,8 @@ impl Store for SqliteStore {
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
-        let change = ChangeLeases { request, clock: self.clock.clone(), floor: self.fence_floor };
-        let answered = self.writer.submit(change).await?;
-        for lease in answered.woken {
-            // Nobody may be listening.
-            let _unheard = self.woken.send(lease);
-        }
-        Ok(answered.answer)
+        let (clock, floor, woken) = (self.clock.clone(), self.fence_floor, self.woken.clone());
+        Ok(self.writer.submit(ChangeLeases { request, clock, floor, woken }).await?.answer)
     }
 
     async fn leases(&self, query: &LeaseQuery) -> Result<LeasePage, ReadError> {

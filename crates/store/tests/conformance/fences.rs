@@ -281,6 +281,32 @@ pub(crate) async fn purge_forgets_what_is_not_used(bench: &Bench) {
     assert_eq!(purge(kept, 100).await, Ok(2));
 }
 
+/// A lock of the store's own: whoever lost it is refused from the next grant on, though nobody has written since.
+pub(crate) async fn a_grant_fences_off_the_holder_before(bench: &Bench) {
+    let get = async |name: &str| {
+        let claim = Claim { resource: name.into(), mode: Mode::Exclusive };
+        let ask = Ask::new(LeaseId::random(), "owner", "host", [claim], Duration::from_secs(600)).expect("a good ask");
+        let lease = ask.lease();
+        match bench.store.lease(LeaseRequest::Ask { ask, keep: None }).await.expect("an answer") {
+            LeaseAnswer::Asked(Asked::Granted { fences }) => (lease, fences[0]),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (lease, first) = get("lock").await;
+    bench.must_commit(&set(&key("a"), 0).fence("lock", first)).await;
+    bench.store.lease(LeaseRequest::End { lease, bar: false }).await.expect("an answer");
+    // It is not the end that fences off: until somebody else has it, what is late does no harm.
+    bench.must_commit(&set(&key("a"), 1).fence("lock", first)).await;
+    let (_, second) = get("lock").await;
+    assert!(second > first);
+    assert_eq!(bench.commit(&set(&key("a"), 2).fence("lock", first)).await, fenced("lock", first, second));
+    bench.must_commit(&set(&key("a"), 2).fence("lock", second)).await;
+    // And what was written under a fence from elsewhere is below the next grant.
+    bench.must_commit(&set(&key("a"), 3).fence("lock", second + 5)).await;
+    bench.store.lease(LeaseRequest::Force { resource: "lock".into() }).await.expect("an answer");
+    assert_eq!(get("lock").await.1, second + 6);
+}
+
 /// Of what is held nothing is forgotten, however long ago it was granted.
 pub(crate) async fn purge_forgets_leases_that_have_ended(bench: &Bench) {
     let purge = async || bench.store.purge_fences(chrono::Utc::now(), 100).await.expect("an answer");

@@ -47,7 +47,7 @@ macro_rules! suite {
                 all_or_none_have_their_fences, a_commit_under_a_row_lock_has_its_fences,
                 sets_of_one_transaction_are_fenced_by_one_another, writers_under_one_fence_all_pass,
                 after_a_later_fence_no_earlier_one_commits, opposite_orders_end, what_is_no_fence_is_refused,
-                purge_forgets_what_is_not_used, purge_forgets_leases_that_have_ended, the_floor_never_falls,
+                a_grant_fences_off_the_holder_before, purge_forgets_what_is_not_used, purge_forgets_leases_that_have_ended, the_floor_never_falls,
             ],
             leases: [
                 rows_answer_as_memory_does, a_lease_lasts_by_the_stores_clock, a_place_lapses_by_the_stores_clock,

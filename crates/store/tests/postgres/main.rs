@@ -1,5 +1,6 @@
 //! What only the store in PostgreSQL must do: with real servers, which are killed, paused, replaced and cut off.
 
+mod agreement;
 mod defaults;
 mod failover;
 mod killed;

@@ -59,6 +59,11 @@ impl Redis {
         Self::launch(&[], Some(ServerClock::new(&folder)), folder)
     }
 
+    /// Starts a server in a folder that has what these arguments name.
+    pub(crate) fn start_in(folder: Folder, arguments: &[&str]) -> Self {
+        Self::launch(arguments, None, folder)
+    }
+
     fn launch(arguments: &[&str], clock: Option<ServerClock>, folder: Folder) -> Self {
         let arguments = SETTINGS.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
         let mut server = Self { process: None, port: 0, arguments, clock, folder };
@@ -142,17 +147,24 @@ impl Redis {
         fields(&text).find(|(name, _)| *name == field).map(|(_, value)| value.to_owned())
     }
 
-    /// How often each command was called since the start or `CONFIG RESETSTAT`, those called by scripts included.
+    /// How often a command was called since the start or `CONFIG RESETSTAT`, by scripts as well.
+    #[must_use]
+    pub fn calls(&self, command: &str) -> u64 {
+        self.all_calls().into_iter().find(|(name, _)| name == command).map_or(0, |(_, calls)| calls)
+    }
+
+    /// [`Self::calls`] of all commands that were called at all.
     ///
     /// # Panics
     /// The server does not answer.
     #[must_use]
-    pub fn calls(&self, command: &str) -> u64 {
+    pub fn all_calls(&self) -> Vec<(String, u64)> {
         let text = self.command(&["INFO", "commandstats"]).text().expect("a text");
-        let wanted = format!("cmdstat_{command}");
-        let stats = fields(&text).find(|(name, _)| *name == wanted);
-        let calls = stats.and_then(|(_, stats)| stats.split(',').find_map(|part| part.strip_prefix("calls=")));
-        calls.map_or(0, |calls| calls.parse().expect("a number"))
+        let stats = fields(&text).filter_map(|(name, stats)| {
+            let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="))?;
+            Some((name.strip_prefix("cmdstat_")?.to_owned(), calls.parse().expect("a number")))
+        });
+        stats.collect()
     }
 
     /// Ends the server as its service would: what is to be kept on disk is written.

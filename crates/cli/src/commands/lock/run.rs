@@ -51,6 +51,7 @@ Examples:
 The command and all that it starts end before the lock can pass on: when it is lost, when the server cannot be
 reached any more, and when `lock run` itself is killed or stopped. It is ended by SIGTERM, and later by SIGKILL.
 What became another user (sudo) cannot be ended from here: run `lock run` as that user.
+Stopped by Ctrl-Z for longer than --ttl, it has lost the lock.
 
 The command finds in its environment:
   LOCKKEEPER_RESOURCE  the lock's name
@@ -125,8 +126,15 @@ pub(super) async fn run(args: &RunArgs, context: Context<'_>) -> Result<ExitCode
         }
     };
     let granted_at = SystemClock.now();
-    let (code, signals) = guard(args, &lease, remote.name(lease.id()), signals, context.output).await?;
-    let Some(code) = code else {
+    let name = remote.name(lease.id());
+    let (end, signals) = match guard(args, &lease, name, signals, context.output).await {
+        Ok(guarded) => guarded,
+        Err(failure) => {
+            lease.release().await;
+            return Err(failure);
+        }
+    };
+    let Some(code) = end else {
         // Nothing is held any more, or it is not known: it is given back all the same.
         lease.release().await;
         return Err(LockFailure::Lost(args.resource.clone()).into());

@@ -47,10 +47,6 @@ if row and row.ends <= now then
     remove(row)
     row = nil
 end
-if row and row.cycle then
-    give_up(row)
-    return { 'deadlock', row.cycle }
-end
 if row and not same_claims(row, claims) then return { 'mismatch' } end
 local ticket = row and tonumber(row.ticket)
 
@@ -133,7 +129,7 @@ local function queue(held_by, until_)
         end
         ticket = call('HINCRBY', KEYS[1], 'ticket', 1)
     end
-    local lapses, ahead = now + keep, 0
+    local lapses = now + keep
     local fields = { 'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', int(ticket) }
     fields[#fields + 1] = 'since'
     fields[#fields + 1] = row and row.since or int(now)
@@ -143,13 +139,12 @@ local function queue(held_by, until_)
         call('PEXPIRE', key('waiting', claim.name), kept)
         call('PEXPIRE', key('lapses', claim.name), kept)
         use(claim.name, lapses)
-        ahead = math.max(ahead, call('ZRANK', key('waiting', claim.name), lease))
         fields[#fields + 1] = '/' .. claim.name
         fields[#fields + 1] = int(claim.capacity)
     end
     call('HSET', key('lease', lease), unpack(fields))
     put_ends(lease, lapses)
-    return { 'waiting', held_by, int(ahead), until_ and int(until_ - now) or '-1' }
+    return { 'waiting', held_by, until_ and int(until_ - now) or '-1' }
 end
 
 local held_by, until_ = obstacle()

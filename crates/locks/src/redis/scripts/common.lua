@@ -2,9 +2,10 @@
 -- of them is one turn of the law, and runs alone.
 --
 -- KEYS[1] is the hash `life`; all other keys have its prefix, and with it its hash tag, so that they are in one slot:
---   life             token: drawn for each life of the server · opens: no new leases before · max_ttl · fence: the last
---                    one given · ticket: the last one drawn
---   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, ticket, node, cycle,
+--   life             token: drawn for each life of the server · before: that of the life before · run, replication: of
+--                    the server in this life · opens: no new leases before · max_ttl · fence: the last one given · ticket:
+--                    the last one drawn
+--   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, ticket, node,
 --                    and for each name a field `/NAME`: its capacity, and once it is held the fence
 --   held:NAME        sorted set: lease -> when it ends          capacity:NAME   lease -> how many may hold
 --   waiting:NAME     sorted set: lease -> ticket                lapses:NAME     lease -> when its place ends

@@ -8,7 +8,9 @@
 -- the beginning of this life at least. Where nothing of ours was found and nobody knew any, it is used for the first
 -- time. Answers the token and for how long nobody gets a lease; no token: the floor is to be lifted first.
 local run, replication, promoted = ARGV[1], ARGV[2], ARGV[3] == '1'
-local started, known, known_run = now - tonumber(ARGV[4]) * 1000, ARGV[6], ARGV[7]
+-- The uptime is a difference of whole seconds: this may have begun a second later.
+local started = math.min(now, now - (tonumber(ARGV[4]) - 1) * 1000)
+local known, known_run = ARGV[6], ARGV[7]
 local life = call('HMGET', KEYS[1], 'token', 'before', 'run', 'replication', 'opens', 'max_ttl', 'fence')
 local token, before = life[1], life[2] or ''
 opens, max_ttl = tonumber(life[5] or '0'), math.max(tonumber(ARGV[5]), tonumber(life[6] or '0'))

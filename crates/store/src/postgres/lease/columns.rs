@@ -113,23 +113,15 @@ impl Loaded {
         for (resource, holder) in self.holders {
             table.load(Change::Holder(resource, holder));
         }
-        let mut loaded: HashMap<Arc<str>, Vec<i64>> = HashMap::new();
         for (resource, waiter) in self.waiters {
-            if waiter.lapses > self.now {
-                loaded.entry(resource.clone()).or_default().push(waiter.ticket);
-            }
             table.load(Change::Waiter(resource, waiter));
         }
         for (lease, until) in self.ended {
             table.load(Change::Ended(lease, until));
         }
         for (resource, count) in self.counts {
-            let mut tickets = loaded.remove(&resource).unwrap_or_default();
-            tickets.sort_unstable();
-            // Up to here all that have not lapsed are there; behind it only those of the requests' own leases.
-            let loaded_to = tickets.get(WAITERS_LOADED as usize - 1).copied().unwrap_or(i64::MAX);
             let more = count.unsigned_abs().saturating_sub(table.loaded_waiters(&resource));
-            table.set_more_waiters(&resource, more, loaded_to);
+            table.set_more_waiters(&resource, more);
         }
         (table, self.fences)
     }
@@ -149,9 +141,11 @@ fn holders(row: &Row) -> Result<Vec<(Arc<str>, Holder)>, Error> {
     let fences = column::<i64>(row, "h_fences")?.into_iter().zip(column::<i64>(row, "h_sinces")?);
     let times = column::<i64>(row, "h_expiries")?.into_iter().zip(column::<i64>(row, "h_ttls")?);
     let texts = names(row, "h_owners")?.into_iter().zip(names(row, "h_hosts")?);
+    let times = times.zip(column::<i32>(row, "h_names")?);
     let columns = leases.zip(fences).zip(times.zip(texts));
-    let rows = columns.map(|(((lease, capacity), (fence, since)), ((expires, ttl), (owner, host)))| Holder {
+    let rows = columns.map(|(((lease, capacity), (fence, since)), (((expires, ttl), names), (owner, host)))| Holder {
         lease: lease.into(),
+        names: names.unsigned_abs(),
         owner,
         host,
         mode: Mode::of_capacity(capacity.unsigned_abs()),
@@ -195,6 +189,7 @@ pub(super) struct Written {
     held_ttls: Vec<i64>,
     held_owners: Vec<String>,
     held_hosts: Vec<String>,
+    held_names: Vec<i32>,
     left: Names,
     waiting: Names,
     waiting_tickets: Vec<i64>,
@@ -288,6 +283,7 @@ impl Written {
         self.held_ttls.push(i64::try_from(holder.ttl.as_millis()).unwrap_or(i64::MAX));
         self.held_owners.push(holder.owner.to_string());
         self.held_hosts.push(holder.host.to_string());
+        self.held_names.push(i32::try_from(holder.names).unwrap_or(i32::MAX));
     }
 
     fn add_waiter(&mut self, name: (Arc<str>, LeaseId), place: Place) {
@@ -310,7 +306,7 @@ impl Written {
         let mut all: Vec<Parameter<'_>> = vec![(&self.now_ms, Type::INT8)];
         all.extend(self.gone.parameters());
         all.extend(self.held.parameters());
-        all.extend::<[Parameter<'_>; 7]>([
+        all.extend::<[Parameter<'_>; 8]>([
             (&self.held_capacities, Type::INT4_ARRAY),
             (&self.held_fences, Type::INT8_ARRAY),
             (&self.held_sinces, Type::INT8_ARRAY),
@@ -318,6 +314,7 @@ impl Written {
             (&self.held_ttls, Type::INT8_ARRAY),
             (&self.held_owners, Type::TEXT_ARRAY),
             (&self.held_hosts, Type::TEXT_ARRAY),
+            (&self.held_names, Type::INT4_ARRAY),
         ]);
         all.extend(self.left.parameters());
         all.extend::<[Parameter<'_>; 14]>([

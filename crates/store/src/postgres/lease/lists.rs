@@ -53,6 +53,7 @@ fn holder(row: &Row) -> Result<Option<Holder>, Error> {
     let Some(lease) = row.try_get::<_, Option<Uuid>>("lease")? else { return Ok(None) };
     Ok(Some(Holder {
         lease: lease.into(),
+        names: row.try_get::<_, i32>("names")?.unsigned_abs(),
         owner: text(row, "owner")?,
         host: text(row, "host")?,
         mode: Mode::of_capacity(row.try_get::<_, i32>("capacity")?.unsigned_abs()),
@@ -63,7 +64,7 @@ fn holder(row: &Row) -> Result<Option<Holder>, Error> {
     }))
 }
 
-/// Who waits for whom, from one snapshot: each for the holders, and for the one before it in the queue.
+/// Who waits for whom, from one snapshot: see [`crate::lease::Memory::edges`].
 pub(in crate::postgres) async fn edges(shared: &Shared) -> Result<Vec<Edge>, ReadError> {
     let most = EDGES_MAX as i64;
     let rows = run(shared, &shared.calls.lease_edges, &[(&most, Type::INT8)]).await?;

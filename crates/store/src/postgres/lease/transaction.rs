@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::{Error, Row};
 
 use super::columns::{Loaded, Wanted, Written};
 use crate::CommitError;
-use crate::lease::{Answered, LeaseRequest, Table as _, law};
+use crate::lease::{Answered, LeaseId, LeaseRequest, Table as _, law};
 use crate::postgres::failure::{self, Fate};
 use crate::postgres::pool::{Connection, Share};
 use crate::postgres::single::TRIES;
@@ -32,18 +32,21 @@ const TOO_MUCH: &str = "LKL02";
 pub(super) enum Failed {
     /// They concern too many names for one transaction.
     TooMuch,
+    /// Nothing was written: another session had something of them locked for as long as they wait.
+    Locked,
     /// Nothing was written.
     Unavailable(String),
-    /// COMMIT was sent.
-    Unknown(String),
+    /// COMMIT was sent. If it took place, there may be room for these.
+    Unknown(String, Vec<LeaseId>),
 }
 
 impl From<Failed> for CommitError {
     fn from(failed: Failed) -> Self {
         match failed {
             Failed::TooMuch => Self::Unavailable("it concerns too many names at once".to_owned()),
+            Failed::Locked => Self::Unavailable("another session has had these leases locked for long".to_owned()),
             Failed::Unavailable(detail) => Self::Unavailable(detail),
-            Failed::Unknown(detail) => Self::Unknown(detail),
+            Failed::Unknown(detail, _) => Self::Unknown(detail),
         }
     }
 }
@@ -52,32 +55,43 @@ impl From<Failed> for CommitError {
 enum Tried {
     Done(Vec<Answered>),
     Failed(Failed),
-    /// Taken back for the sake of another; or the connection was a broken one, and nothing was sent to be committed.
-    Again(String),
+    /// Nothing was written, and the next try may fare better: it was taken back for the sake of another, or the connection
+    /// was a broken one. How it failed, if it was the last try.
+    Again(Failed),
 }
+
+/// How long several requests wait together for what another session has locked: then each waits by itself, and the others
+/// go on.
+const WAIT_TOGETHER: Duration = Duration::from_millis(200);
 
 /// Does what is asked, in this order; all answers, or none.
 pub(super) async fn perform(shared: &Arc<Shared>, requests: &[&LeaseRequest]) -> Result<Vec<Answered>, Failed> {
     let wanted = Wanted::new(requests);
-    let mut why = String::new();
+    let lock_wait = if requests.len() > 1 { WAIT_TOGETHER } else { shared.options.lock_wait };
+    // One try may take as long as this; another is begun only within it.
+    let until = Instant::now() + lock_wait + shared.options.verdict_wait;
+    let mut failed = Failed::Unavailable(String::new());
     for _ in 0..TRIES {
-        match once(shared, requests, &wanted).await {
+        match once(shared, requests, &wanted, lock_wait).await {
             Tried::Done(answered) => return Ok(answered),
             Tried::Failed(failed) => return Err(failed),
-            Tried::Again(reason) => why = reason,
+            Tried::Again(again) => failed = again,
+        }
+        if Instant::now() >= until {
+            break;
         }
     }
-    Err(Failed::Unavailable(why))
+    Err(failed)
 }
 
-async fn once(shared: &Arc<Shared>, requests: &[&LeaseRequest], wanted: &Wanted<'_>) -> Tried {
+async fn once(shared: &Arc<Shared>, requests: &[&LeaseRequest], wanted: &Wanted<'_>, lock_wait: Duration) -> Tried {
     let mut connection = match shared.connections.get(Share::Others).await {
         Ok(connection) => connection,
         Err(detail) => return Tried::Failed(Failed::Unavailable(detail)),
     };
     // A wait for a lock that is left is ended.
     connection.waits_for_rows();
-    let opened = timeout(shared.options.lock_wait + shared.options.verdict_wait, open(&connection, shared, wanted));
+    let opened = timeout(lock_wait + shared.options.verdict_wait, open(&connection, shared, wanted, lock_wait));
     let row = match opened.await {
         Ok(Ok(row)) => row,
         Ok(Err(error)) => {
@@ -113,20 +127,29 @@ async fn once(shared: &Arc<Shared>, requests: &[&LeaseRequest], wanted: &Wanted<
     let written = Written::new(table.now(), changes, &fences);
     match commit(shared, connection, &written).await {
         Ok(()) => Tried::Done(answered),
+        Err(Tried::Failed(Failed::Unknown(detail, _))) => {
+            let woken = answered.into_iter().flat_map(|answered| answered.woken).collect();
+            Tried::Failed(Failed::Unknown(detail, woken))
+        }
         Err(tried) => tried,
     }
 }
 
 /// Locks and reads, in one round trip.
-async fn open(connection: &Connection, shared: &Shared, wanted: &Wanted<'_>) -> Result<Option<Row>, Error> {
+async fn open(
+    connection: &Connection,
+    shared: &Shared,
+    wanted: &Wanted<'_>,
+    lock_wait: Duration,
+) -> Result<Option<Row>, Error> {
     let ms = |bound: Duration| bound.as_millis().clamp(1, i32::MAX as u128);
     let begin = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;
          SET LOCAL idle_in_transaction_session_timeout = {}; SET LOCAL statement_timeout = {}",
         ms(SILENCE_MAX),
-        ms(shared.options.lock_wait + shared.options.verdict_wait)
+        ms(lock_wait + shared.options.verdict_wait)
     );
-    let lock_ms = Waits::up_to(shared.options.lock_wait).bound_ms();
+    let lock_ms = Waits::up_to(lock_wait).bound_ms();
     let parameters = wanted.parameters(&lock_ms);
     let client = connection.client();
     // Both are sent before either is answered.
@@ -141,13 +164,11 @@ fn failed_before(error: &Error) -> Tried {
     let detail = failure::explain(error);
     match error.code().map(|code| code.code()) {
         Some(TOO_MUCH) => Tried::Failed(Failed::TooMuch),
-        Some(CAME_BETWEEN) => Tried::Again(detail),
-        _ if failure::breaks(error) => Tried::Again(detail),
+        Some(CAME_BETWEEN) => Tried::Again(Failed::Locked),
+        _ if failure::breaks(error) => Tried::Again(Failed::Unavailable(detail)),
         _ => match failure::fate(error) {
-            Fate::Yielded(detail) => Tried::Again(detail),
-            Fate::Locked => {
-                Tried::Failed(Failed::Unavailable("another session has had these leases locked for long".to_owned()))
-            }
+            Fate::Yielded(_) => Tried::Again(Failed::Locked),
+            Fate::Locked => Tried::Failed(Failed::Locked),
             _ => Tried::Failed(Failed::Unavailable(detail)),
         },
     }
@@ -156,7 +177,8 @@ fn failed_before(error: &Error) -> Tried {
 /// Writes and commits, in one round trip. COMMIT is where the fate becomes unknown.
 async fn commit(shared: &Shared, mut connection: Connection, written: &Written) -> Result<(), Tried> {
     if connection.is_over() {
-        return Err(Tried::Again("the session that had the leases locked has ended".to_owned()));
+        let ended = "the session that had the leases locked has ended".to_owned();
+        return Err(Tried::Again(Failed::Unavailable(ended)));
     }
     connection.committing();
     let (client, parameters) = (connection.client(), written.parameters());
@@ -165,7 +187,7 @@ async fn commit(shared: &Shared, mut connection: Connection, written: &Written) 
     let bound = shared.options.lock_wait + shared.options.verdict_wait;
     let Ok((call, ended)) = timeout(bound, both).await else {
         connection.give_up();
-        return Err(Tried::Failed(Failed::Unknown(shared.no_verdict())));
+        return Err(Tried::Failed(Failed::Unknown(shared.no_verdict(), Vec::new())));
     };
     let fate = match (call, ended) {
         (Ok(_), Ok(())) => match connection.proven() {
@@ -178,14 +200,14 @@ async fn commit(shared: &Shared, mut connection: Connection, written: &Written) 
         (Ok(_), Err(error)) => failure::fate(&error),
         (Err(error), _) if error.code().is_some_and(|code| code.code() == CAME_BETWEEN) => {
             connection.done();
-            return Err(Tried::Again(failure::explain(&error)));
+            return Err(Tried::Again(Failed::Locked));
         }
         (Err(error), _) => failure::fate_within(&error),
     };
     Err(match fate {
-        Fate::Unknown(detail) => Tried::Failed(Failed::Unknown(detail)),
-        Fate::Yielded(detail) => Tried::Again(detail),
-        Fate::Locked => Tried::Again("another session has had a fence locked for long".to_owned()),
+        Fate::Unknown(detail) => Tried::Failed(Failed::Unknown(detail, Vec::new())),
+        Fate::Yielded(_) => Tried::Again(Failed::Locked),
+        Fate::Locked => Tried::Failed(Failed::Locked),
         Fate::Rejected(detail) | Fate::TakenBack(detail) => Tried::Failed(Failed::Unavailable(detail)),
     })
 }

@@ -58,11 +58,15 @@ async fn perform(shared: &Arc<Shared>, news: &News, mut batch: Vec<Job>) {
                     let _gone = job.answer.send(Ok(answered.answer));
                 }
             }
-            Err(Failed::TooMuch) if part.len() > 1 => {
+            Err(Failed::TooMuch | Failed::Locked) if part.len() > 1 => {
                 let half = part.split_off(part.len() / 2);
                 parts.extend([half, part]);
             }
             Err(failed) => {
+                if let Failed::Unknown(_, woken) = &failed {
+                    // Woken for nothing they only ask once more.
+                    news.tell(woken.iter().copied());
+                }
                 let error = CommitError::from(failed);
                 for job in part {
                     let _gone = job.answer.send(Err(error.clone()));
