@@ -29,6 +29,12 @@ impl From<Refusal> for Problem {
     }
 }
 
+impl From<LockProblem> for Problem {
+    fn from(problem: LockProblem) -> Self {
+        Self::Lock(Box::new(problem))
+    }
+}
+
 impl From<lockkeeper_model::NameError> for Problem {
     fn from(error: lockkeeper_model::NameError) -> Self {
         Self::Refused(Refusal::Malformed { detail: error.to_string() })

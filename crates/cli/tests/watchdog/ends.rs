@@ -66,8 +66,8 @@ fn without_renewals_it_ends_before_the_deadline() {
         "sh -c 'sh -c \"echo ready >&2; kill -STOP \\$\\$; sleep 1000\"; sleep 1000'; sleep 1000",
         "setsid sh -c 'echo ready >&2; sleep 1000'; sleep 1000",
     ];
-    for script in scripts {
-        let mut holder = Holding::script(script).without_renewals().start();
+    let holders: Vec<_> = scripts.map(|script| Holding::script(script).without_renewals().start()).into();
+    for (mut holder, script) in holders.into_iter().zip(scripts) {
         let but = [holder.pid()];
         holder.mark.await_gone(&but);
         assert!(SystemClock.now() < holder.valid_until, "{script}: gone too late");
@@ -79,7 +79,7 @@ fn without_renewals_it_ends_before_the_deadline() {
 fn with_renewals_it_lives_on() {
     let mut holder = Holding::script("echo ready >&2; read line; exit 6").start();
     // Beyond the first deadline.
-    for _ in 0..5 {
+    for _ in 0..4 {
         holder.await_renewal();
     }
     assert_eq!(holder.wait(), Some(6));

@@ -21,6 +21,9 @@ const TTL: &str = "GUARDED_TTL_MS";
 const RENEWS: &str = "GUARDED_RENEWS";
 const AT_MOST: &str = "GUARDED_AT_MOST_MS";
 
+/// Long enough for what is done at its end, on a busy machine.
+const TTL_MS: &str = "4000";
+
 /// The exit code where the deadline came.
 pub(crate) const LOST: i32 = 76;
 
@@ -52,7 +55,7 @@ impl Holding {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let mark = Mark::new();
         command.args(["holder::child", "--exact", "--nocapture"]).env(COMMAND, words.join(SEPARATOR));
-        command.env(TTL, "2000").env(RENEWS, "yes").env(MARK, &mark.0);
+        command.env(TTL, TTL_MS).env(RENEWS, "yes").env(MARK, &mark.0);
         Self { command, mark }
     }
 

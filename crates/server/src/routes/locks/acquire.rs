@@ -17,6 +17,7 @@ use super::{HandBack, milliseconds, milliseconds_until};
 use crate::app::AppState;
 use crate::auth::Caller;
 use crate::body;
+use crate::lock_problem::LockProblem;
 use crate::path::ResourcePath;
 use crate::problem::{Problem, malformed};
 use crate::views::ProblemView;
@@ -179,7 +180,7 @@ async fn acquire(
         Ok(grant) if milliseconds_until(grant.valid_until()) > 0 => Ok((grant, hand_back)),
         Ok(_) => {
             let waited_ms = milliseconds(SystemClock.now().since(begun));
-            Err(Problem::Lock(Box::new(crate::lock_problem::LockProblem::too_late(waited_ms))))
+            Err(LockProblem::too_late(waited_ms).into())
         }
         Err(AcquireError::Unavailable(detail)) => {
             Err(Refusal::Unavailable { detail: format!("the lock service is unavailable: {detail}") }.into())
@@ -190,7 +191,7 @@ async fn acquire(
         }
         Err(error) => {
             hand_back.forget();
-            Err(Problem::Lock(Box::new(error.into())))
+            Err(LockProblem::from(error).into())
         }
     }
 }

@@ -97,7 +97,7 @@ async fn renew(state: &AppState, resource: Option<String>, body: &RenewBody) -> 
     let lease = lease(&body.lease)?;
     match state.locks.renew(lease).await {
         Ok(renewal) => Ok(Json(RenewedView { valid_ms: milliseconds_until(renewal.valid_until()) })),
-        Err(RenewError::Lost { since }) => Err(Problem::Lock(Box::new(LockProblem::lost(lease, resource, since)))),
+        Err(RenewError::Lost { since }) => Err(LockProblem::lost(lease, resource, since).into()),
         Err(error @ RenewError::Unavailable(_)) => Err(Refusal::Unavailable { detail: error.to_string() }.into()),
     }
 }
@@ -152,7 +152,7 @@ async fn release(state: &AppState, caller: &Caller, body: &ReleaseBody) -> Resul
     match state.locks.release(lease, true).await {
         Ok(Release::Released) => Ok(Json(ReleasedView { outcome: "released", since: None })),
         Ok(Release::AlreadyLost { since }) => Ok(Json(ReleasedView { outcome: "already_lost", since })),
-        Err(error) => Err(Problem::Lock(Box::new(LockProblem::unconfirmed(&error)))),
+        Err(error) => Err(LockProblem::unconfirmed(&error).into()),
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) async fn force_release(
     ResourcePath(resource): ResourcePath,
 ) -> Result<Json<ForcedView>, Problem> {
     let forced = state.locks.force_release(&resource).await;
-    let holders = forced.map_err(|error| Problem::Lock(Box::new(LockProblem::unconfirmed(&error))))?;
+    let holders = forced.map_err(|error| LockProblem::unconfirmed(&error))?;
     tracing::warn!(resource, holders = holders.len(), "a lock was released by force");
     let outcome = if holders.is_empty() { "already_lost" } else { "released" };
     let now = Utc::now();
