@@ -19,6 +19,8 @@ async def client(url, shared):
         await asyncio.sleep(0.001)
         shared["released"] = time.monotonic()
         await lock.release()
+        # Otherwise it takes the lock back before any other looks again.
+        await asyncio.sleep(0.005)
     await connection.aclose()
 
 

@@ -210,15 +210,16 @@ impl LockService for RemoteLocks {
         }
     }
 
-    async fn release(&self, lease: LeaseId, bar: bool) -> Result<Release, Unconfirmed> {
+    /// The server bars each attempt that is released.
+    async fn release(&self, lease: LeaseId, _bar: bool) -> Result<Release, Unconfirmed> {
         let one = self.tries().get(&lease).cloned();
         let Some(one) = one.filter(|one| one.is_known) else {
             self.tries().remove(&lease);
             return Ok(Release::AlreadyLost { since: None });
         };
         let body = match &one.lease {
-            Some(name) => json!({ "lease": name, "bar": bar }),
-            None => json!({ "owner": one.owner, "attempt": attempt(lease, one.number), "bar": bar }),
+            Some(name) => json!({ "lease": name }),
+            None => json!({ "owner": one.owner, "attempt": attempt(lease, one.number) }),
         };
         let path = encode::path(&["v1", "locks", "release"]);
         let request = Request { timeout: ANSWER_WAIT, ..Request::post(path, &body) };

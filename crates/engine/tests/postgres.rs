@@ -4,7 +4,7 @@ mod suite;
 
 use std::sync::Arc;
 
-use lockkeeper_locks::{InProcess, ServiceOptions};
+use lockkeeper_locks::{Durable, ServiceOptions};
 use lockkeeper_store::{PostgresOptions, PostgresStore, Store};
 use lockkeeper_testbed::shared_database;
 
@@ -17,7 +17,6 @@ async fn ground() -> Ground {
         Arc::new(PostgresStore::open(options).await.expect("an empty store"))
     };
     let (store, other): (Arc<dyn Store>, Arc<dyn Store>) = (node().await, node().await);
-    // A lock server beside the database, that knows nothing of it.
-    let locks = Arc::new(InProcess::open(ServiceOptions::default()));
+    let locks = Arc::new(Durable::open(store.clone(), ServiceOptions::default()));
     Ground { store, other, locks, place: Box::new(database) }
 }

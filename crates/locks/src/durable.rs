@@ -74,6 +74,10 @@ impl Leases for Stored {
         self.store.0.ping().await.map_err(|error| Unavailable(error.to_string()))
     }
 
+    fn hears_others(&self) -> bool {
+        self.store.0.hears_others()
+    }
+
     fn waiters(&self) -> &Waiters {
         &self.waiters
     }

@@ -40,6 +40,11 @@ pub trait Leases: Send + Sync + 'static {
     /// Those of this node who wait: whoever makes room for one of them, here or elsewhere, wakes it there.
     fn waiters(&self) -> &Waiters;
 
+    /// Whether room that is made on other nodes is heard of here. If not, whoever waits asks more often.
+    fn hears_others(&self) -> bool {
+        true
+    }
+
     /// Lets go of connections and ends background work.
     async fn close(&self);
 

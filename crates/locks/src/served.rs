@@ -94,6 +94,12 @@ impl<L: Leases> Served<L> {
     }
 }
 
+/// How long one who waits, and is next or not, sleeps where nobody tells it that there is room: a round trip is little
+/// against a wait of seconds, but a thousand of them are not.
+fn deaf_pause(is_next: bool) -> Duration {
+    Duration::from_millis(if is_next { 250 } else { 2_000 })
+}
+
 /// What came of one ask.
 enum Step {
     Granted(Grant),
@@ -134,6 +140,7 @@ impl<L: Leases> LockService for Served<L> {
                 let waited = clock.now().since(begun);
                 return Err(AcquireError::LockTimeout { waited, held_by: Box::new(held_by) });
             }
+            let pause = if self.leases.hears_others() { pause } else { pause.min(deaf_pause(look_again.is_some())) };
             let pause = look_again.map_or(pause, |look_again| pause.min(look_again + PAUSE_MIN)).max(PAUSE_MIN);
             tokio::select! {
                 () = presence.woken() => {}

@@ -129,6 +129,11 @@ pub trait Store: Send + Sync + 'static {
     /// twice, and news may be lost: whoever waits asks again from time to time anyway.
     fn woken(&self) -> broadcast::Receiver<LeaseId>;
 
+    /// Whether the news of other nodes are heard. If not, whoever waits has to ask more often.
+    fn hears_others(&self) -> bool {
+        true
+    }
+
     /// Forgets at most `limit` idempotency keys (itself at most [`limits::PURGE_MAX`]) that had expired at `now`; says
     /// how many.
     ///

@@ -73,6 +73,9 @@ pub const WAITERS_MAX: u64 = 10_000;
 /// all: longer than any connection stays silent.
 pub const ENDED_KEPT: Duration = Duration::from_secs(5 * 60);
 
+/// How long rows of leases that have ended, and that nobody has asked for since, are left: for people who look.
+pub const ENDED_LEASES_KEPT: Duration = Duration::from_secs(60 * 60);
+
 /// Fences stay below 2^53, so that they are exact in JSON, JavaScript and Lua.
 pub const FENCE_MAX: i64 = (1 << 53) - 1;
 

@@ -13,6 +13,10 @@ const TTL: Duration = Duration::from_secs(30);
 /// How long each holder has it.
 const HOLD: Duration = Duration::from_millis(1);
 
+/// What a client does before it wants the lock again: otherwise the one that has just had it takes it back before any
+/// other that polls looks again, and nothing is handed to anybody.
+const THINK: Duration = Duration::from_millis(5);
+
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// What the clients share.
@@ -43,6 +47,7 @@ async fn rslock(run: Arc<Run>, url: String) -> Result<(), Failure> {
         let lock = manager.acquire_no_guard(b"peer/rslock", TTL).await?;
         run.hold().await;
         manager.unlock(&lock).await;
+        tokio::time::sleep(THINK).await;
     }
     Ok(())
 }
@@ -54,6 +59,7 @@ async fn lockkeeper(run: Arc<Run>, service: Arc<RedisLocks>, owner: String) -> R
         service.acquire(&ask, TTL).await?;
         run.hold().await;
         service.release(ask.lease(), false).await?;
+        tokio::time::sleep(THINK).await;
     }
     Ok(())
 }

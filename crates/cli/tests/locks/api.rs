@@ -59,7 +59,7 @@ async fn several_names_are_had_all_or_none(world: World) {
     assert_eq!((&held["resource"], &held["holder"]), (&json!("b"), &json!("ann")));
     acquire(&api, "c", &ask("eve", "1")).await.ok();
     // Released by who saw no answer.
-    let given = json!({ "owner": "ann", "attempt": "1", "bar": true });
+    let given = json!({ "owner": "ann", "attempt": "1" });
     assert_eq!(post(&api, "/v1/locks/release", &given).await.ok()["outcome"], "released");
     let late = post(&api, "/v1/locks/acquire", &several("ann", &["a", "b"])).await;
     assert_eq!(late.problem(409, "key_reused")["ended"], true, "it was barred");
@@ -103,12 +103,13 @@ async fn a_wait_that_ends_says_who_is_in_the_way(world: World) {
     assert!(problem["since"].as_str().unwrap().ends_with('Z') && problem["host"].is_string(), "{problem}");
 }
 
-/// L4: nobody else waits for one that is not there.
+/// L4: nobody else waits for one that is not there. One that can ask again keeps its place until it is known to be gone.
 async fn a_client_that_goes_while_it_waits_gives_up(world: World) {
     let api = world.node(1).api();
     let lease = acquire(&api, "r", &ask("ann", "1")).await.ok();
     let mut waits = ask("bob", "1");
     waits["wait_ms"] = json!(25_000);
+    waits["attempt"] = json!(null);
     let address = world.node(0).address();
     let mut waiting = raw::connect(address);
     let head = raw::request("POST /v1/locks/r/acquire", address, "", &waits.to_string());
@@ -118,8 +119,27 @@ async fn a_client_that_goes_while_it_waits_gives_up(world: World) {
     await_waiters(&api, 0).await;
     post(&api, "/v1/locks/r/release", &json!({ "lease": lease["lease"] })).await.ok();
     acquire(&api, "r", &ask("eve", "1")).await.ok();
-    // The same attempt comes late: it has ended.
-    acquire(&api, "r", &ask("bob", "1")).await.problem(409, "key_reused");
+}
+
+/// A connection that breaks says nothing about its client: whoever asks again, wherever, has what it had.
+async fn a_broken_connection_costs_an_attempt_nothing(world: World) {
+    let api = world.node(1).api();
+    let lease = acquire(&api, "r", &ask("ann", "1")).await.ok();
+    let mut waits = ask("bob", "1");
+    waits["wait_ms"] = json!(25_000);
+    let address = world.node(0).address();
+    let mut waiting = raw::connect(address);
+    let head = raw::request("POST /v1/locks/r/acquire", address, "", &waits.to_string());
+    waiting.write_all(&head).unwrap();
+    await_waiters(&api, 1).await;
+    post(&api, "/v1/locks/r/release", &json!({ "lease": lease["lease"] })).await.ok();
+    // Bob asks again on another node before the first notices that he has gone.
+    let again = acquire(&api, "r", &waits).await.ok();
+    drop(waiting);
+    let renewed = post(&api, "/v1/locks/r/renew", &json!({ "lease": again["lease"] })).await.ok();
+    assert!(renewed["valid_ms"].as_u64().unwrap() > 0, "{renewed}");
+    acquire(&api, "r", &ask("eve", "1")).await.problem(409, "held");
+    post(&api, "/v1/locks/r/renew", &json!({ "lease": again["lease"] })).await.ok();
 }
 
 async fn await_waiters(api: &Api, count: u64) {
@@ -207,6 +227,7 @@ in_both_worlds!(
     shared_and_permits_are_held_by_several,
     a_wait_that_ends_says_who_is_in_the_way,
     a_client_that_goes_while_it_waits_gives_up,
+    a_broken_connection_costs_an_attempt_nothing,
     owners_that_wait_in_a_circle_are_told,
     metrics_name_no_lock,
     a_server_that_stops_tells_those_who_wait,

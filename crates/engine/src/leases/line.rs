@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::held::{Held, Share};
 use super::{Granted, Leases, without_locks};
 use crate::engine::Inner;
-use crate::limits::{LEASE_LINGER, LEASE_SHARED, TIMEOUT_TOLD_WITHIN};
+use crate::limits::{LEASE_LINGER, LEASE_SHARED, LEASE_WAIT_MAX, TIMEOUT_TOLD_WITHIN};
 use crate::pending::Pending;
 use crate::strategy::waited_ms;
 
@@ -121,9 +121,12 @@ impl LineTask<'_> {
         self.open(None);
         // Each has its deadline; and a lost lease is of no use to those who wait for the next.
         while users.any() && held.is_held() {
+            let next = self.expire().unwrap_or_else(|| Instant::now() + LEASE_WAIT_MAX);
             tokio::select! {
                 () = users.told.notified() => {}
+                () = self.came.notified() => {}
                 _ = held.lease.lost() => {}
+                () = sleep_until(next) => {}
             }
         }
         self.give_back(held);

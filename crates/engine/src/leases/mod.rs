@@ -119,14 +119,23 @@ impl Leases {
         loop {
             sleep(LOCKS_PING.0).await;
             let mut answered = self.answered.lock().await;
+            if let Some(detail) = self.gone() {
+                return detail;
+            }
             if answered.is_some_and(|at| at.elapsed() < LOCKS_PING.0) {
                 continue;
             }
-            match timeout(LOCKS_PING.1, self.locks.service().ping()).await {
-                Ok(Ok(())) => *answered = Some(Instant::now()),
-                Ok(Err(Unavailable(detail))) => return detail,
-                Err(_elapsed) => return format!("no answer within {:?}", LOCKS_PING.1),
-            }
+            let detail = match timeout(LOCKS_PING.1, self.locks.service().ping()).await {
+                Ok(Ok(())) => {
+                    *answered = Some(Instant::now());
+                    continue;
+                }
+                Ok(Err(Unavailable(detail))) => detail,
+                Err(_elapsed) => format!("no answer within {:?}", LOCKS_PING.1),
+            };
+            // Noted before the next one looks: a dead server is not to be waited for by one after another.
+            self.note_gone(&detail);
+            return detail;
         }
     }
 

@@ -151,6 +151,10 @@ impl Store for PostgresStore {
         lease::edges(&self.shared).await
     }
 
+    fn hears_others(&self) -> bool {
+        self.leases.hears_others()
+    }
+
     fn woken(&self) -> broadcast::Receiver<LeaseId> {
         self.leases.woken()
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::limits::{FENCE_MAX, FENCE_TOUCHED_WITHIN};
+use crate::limits::{ENDED_LEASES_KEPT, FENCE_MAX, FENCE_TOUCHED_WITHIN};
 use crate::{Fence, Timestamp, Verdict};
 
 const LAST: &str = "SELECT last FROM fences WHERE resource = ?1";
@@ -60,8 +60,13 @@ pub(super) fn raise(connection: &Connection, resource: &str, fence: i64, now_ms:
 }
 
 /// Forgets at most `limit` fences that were last used before that time, and as many rows of each table of leases that
-/// ended before it; says how many of all.
-pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
+/// have ended long ago; says how many of all.
+pub(super) fn purge(
+    connection: &Connection,
+    before: Timestamp,
+    now: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<usize> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection.prepare_cached(PURGE_FENCES)?;
     let lasts = select.query_map(params![before.timestamp_millis(), limit], |row| row.get(0))?;
@@ -71,8 +76,9 @@ pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) ->
         raise_floor(connection, last.saturating_add(1))?;
     }
     let mut purged = lasts.len();
+    let ended = now - ENDED_LEASES_KEPT;
     for purge in PURGE_LEASES {
-        purged += connection.prepare_cached(purge)?.execute(params![before.timestamp_millis(), limit])?;
+        purged += connection.prepare_cached(purge)?.execute(params![ended.timestamp_millis(), limit])?;
     }
     Ok(purged)
 }

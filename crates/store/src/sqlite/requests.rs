@@ -29,6 +29,8 @@ pub(super) struct Purge {
 pub(super) struct PurgeFences {
     /// That time.
     pub(super) before: Timestamp,
+    /// The time by the store's clock, for leases.
+    pub(super) now: Timestamp,
     /// So many at most.
     pub(super) limit: usize,
 }
@@ -106,7 +108,7 @@ impl Request for PurgeFences {
     }
 
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(usize, Effect)> {
-        let purged = fences::purge(connection, self.before, self.limit.min(PURGE_MAX))?;
+        let purged = fences::purge(connection, self.before, self.now, self.limit.min(PURGE_MAX))?;
         Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
     }
 }

@@ -159,7 +159,7 @@ impl Store for SqliteStore {
     }
 
     async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
-        self.writer.submit(PurgeFences { before, limit }).await
+        self.writer.submit(PurgeFences { before, now: self.clock.now(), limit }).await
     }
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {

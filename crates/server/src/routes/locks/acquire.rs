@@ -89,8 +89,8 @@ pub(crate) struct LeasesView {
 /// Gets a lease on several names, all or none.
 ///
 /// Whoever asks in whatever order, two of them never wait for each other. The place in the queue is kept for a third of
-/// the time to live after `lock_timeout`, for who asks again with the same `attempt`. A client that closes its connection
-/// gives up.
+/// the time to live after `lock_timeout`, for who asks again with the same `attempt`. A client that sends no
+/// attempt and closes its connection gives up.
 #[utoipa::path(
     post, path = "/v1/locks/acquire", operation_id = "acquire_locks", tag = "locks",
     request_body = AcquireAllBody,
@@ -123,7 +123,7 @@ pub(crate) async fn several(
 /// Gets a lease on one name.
 ///
 /// The place in the queue is kept for a third of the time to live after `lock_timeout`, for who asks again with the same
-/// `attempt`. A client that closes its connection gives up.
+/// `attempt`. A client that sends no attempt and closes its connection gives up.
 #[utoipa::path(
     post, path = "/v1/locks/{resource}/acquire", operation_id = "acquire_lock", tag = "locks",
     params(("resource" = String, Path, description = "The name, percent-encoded")),
@@ -156,7 +156,9 @@ pub(crate) async fn one(
     hand_back.answer(&view)
 }
 
-/// Waits for the lease. Whatever is not handed over is given back, except where the client can ask for it again.
+/// Waits for the lease. What is not handed over is given back, except where the client can ask for it again: it may have
+/// done so already, elsewhere, when this node notices that the connection is gone; and what it got there is not to be
+/// taken from it.
 async fn acquire(
     state: &AppState,
     ask: &Ask,
@@ -165,7 +167,8 @@ async fn acquire(
 ) -> Result<(Grant, HandBack), Problem> {
     let wait = Duration::from_millis(wait_ms.unwrap_or(0)).min(DEADLINE_MAX);
     let begun = SystemClock.now();
-    let hand_back = HandBack::new(state.locks.clone(), state.handing_back.clone(), ask.lease());
+    let whose = (!can_ask_again).then(|| ask.lease());
+    let hand_back = HandBack::new(state.locks.clone(), state.handing_back.clone(), whose);
     let asked = tokio::select! {
         biased;
         asked = state.locks.acquire(ask, wait) => asked,
@@ -180,9 +183,6 @@ async fn acquire(
             Err(LockProblem::too_late(waited_ms).into())
         }
         Err(AcquireError::Unavailable(detail)) => {
-            if can_ask_again {
-                hand_back.forget();
-            }
             Err(Refusal::Unavailable { detail: format!("the lock service is unavailable: {detail}") }.into())
         }
         Err(AcquireError::Unsupported(detail)) => {

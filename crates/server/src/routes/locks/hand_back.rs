@@ -26,9 +26,10 @@ pub(crate) struct HandBack {
 }
 
 impl HandBack {
-    /// To be made before the lease is asked for: what an ask gets may come after its future is gone.
-    pub(crate) fn new(service: Arc<dyn LockService>, places: Arc<Semaphore>, lease: LeaseId) -> Self {
-        Self { service, places, lease: Some(lease) }
+    /// To be made before the lease is asked for: what an ask gets may come after its future is gone. None: nothing is to
+    /// be given back.
+    pub(crate) fn new(service: Arc<dyn LockService>, places: Arc<Semaphore>, lease: Option<LeaseId>) -> Self {
+        Self { service, places, lease }
     }
 
     /// There is nothing to be given back.

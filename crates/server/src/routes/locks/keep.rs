@@ -36,9 +36,6 @@ pub(crate) struct ReleaseBody {
     owner: Option<String>,
     /// The client's own name for its try.
     attempt: Option<String>,
-    /// See to it that a request for it that is still on its way gets nothing any more.
-    #[serde(default)]
-    bar: bool,
 }
 
 /// A lease that was renewed.
@@ -151,7 +148,8 @@ async fn release(state: &AppState, caller: &Caller, body: &ReleaseBody) -> Resul
         (None, Some(owner), Some(attempt)) => lease_of(caller, owner, attempt)?,
         _ => return Err(malformed("name the lease by `lease`, or by `owner` and `attempt`")),
     };
-    match state.locks.release(lease, body.bar).await {
+    // Barred: a request that was sent before, and that nobody waits for any more, is to get nothing.
+    match state.locks.release(lease, true).await {
         Ok(Release::Released) => Ok(Json(ReleasedView { outcome: "released", since: None })),
         Ok(Release::AlreadyLost { since }) => Ok(Json(ReleasedView { outcome: "already_lost", since })),
         Err(error) => Err(LockProblem::unconfirmed(&error).into()),

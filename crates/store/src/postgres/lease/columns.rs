@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::worker::REQUESTS_MAX;
 use crate::Timestamp;
 use crate::lease::{Change, Holder, LeaseId, LeaseRequest, Memory, Mode, Waiter};
-use crate::limits::{CLAIMS_MAX, HOLDERS_MAX};
 use crate::postgres::rows::timestamp;
 use crate::postgres::values::Parameter;
 
@@ -19,8 +18,12 @@ use crate::postgres::values::Parameter;
 /// is first then is to be there.
 const WAITERS_LOADED: i32 = REQUESTS_MAX as i32 + 1;
 
-/// Names of one transaction; a request by itself may concern more, up to what a lease can have for each holder of a name.
+/// Names of one transaction.
 const NAMES_MAX: i32 = 512;
+
+/// Names of a request by itself: a forced release concerns all names of all who hold one. Each is an entry in a table of
+/// the server that has 6,400 of them by default, for all sessions (max_locks_per_transaction times max_connections).
+const NAMES_ALONE_MAX: i32 = 2_048;
 
 /// What requests concern, as far as they tell.
 pub(super) struct Wanted<'a> {
@@ -36,7 +39,7 @@ pub(super) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     pub(super) fn new(requests: &[&'a LeaseRequest]) -> Self {
         let alone = requests.len() == 1;
-        let names_max = if alone { CLAIMS_MAX as i32 * HOLDERS_MAX as i32 } else { NAMES_MAX };
+        let names_max = if alone { NAMES_ALONE_MAX } else { NAMES_MAX };
         let mut wanted = Self {
             leases: Vec::with_capacity(requests.len()),
             resources: Vec::new(),

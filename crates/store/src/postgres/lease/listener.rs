@@ -1,6 +1,7 @@
 //! A connection of its own, beside the pool, that hears what the other nodes tell.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
@@ -33,14 +34,21 @@ enum Deaf {
 }
 
 /// Listens until it is ended.
-pub(super) async fn run(shared: Arc<Shared>, node: Arc<str>, woken: broadcast::Sender<LeaseId>) {
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    node: Arc<str>,
+    woken: broadcast::Sender<LeaseId>,
+    hears: Arc<AtomicBool>,
+) {
     let mut pause = PAUSE_MIN;
     loop {
         let (told, messages) = mpsc::channel(MESSAGES);
         match connect(&shared, told).await {
             Ok(link) => {
                 pause = PAUSE_MIN;
+                hears.store(true, Ordering::Relaxed);
                 hear(&shared, &link, messages, &node, &woken).await;
+                hears.store(false, Ordering::Relaxed);
             }
             Err(Deaf::Pooled) => {
                 tracing::info!("the database is reached through a pooler: who waits for a lock asks from time to time");

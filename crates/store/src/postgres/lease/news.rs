@@ -1,5 +1,6 @@
 //! News of those who are to ask again: on this node at once, on the others by NOTIFY.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
@@ -26,6 +27,7 @@ pub(super) struct News {
     /// Who says so, so that no node hears its own.
     node: Arc<str>,
     woken: broadcast::Sender<LeaseId>,
+    hears: Arc<AtomicBool>,
     outbox: Arc<Outbox>,
     tasks: Mutex<Tasks>,
 }
@@ -51,9 +53,15 @@ impl News {
             shared: shared.clone(),
             node: Uuid::new_v4().simple().to_string().into(),
             woken: broadcast::Sender::new(WOKEN_KEPT),
+            hears: Arc::default(),
             outbox: Arc::default(),
             tasks: Mutex::default(),
         }
+    }
+
+    /// Whether what other nodes tell is heard.
+    pub(super) fn hears_others(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
     }
 
     /// Hears of all from now on. The first who does makes this node listen to the others: a store without locks has no
@@ -62,7 +70,8 @@ impl News {
         let receiver = self.woken.subscribe();
         let mut tasks = self.tasks();
         if let (false, None, Ok(runtime)) = (tasks.closed, &tasks.listener, Handle::try_current()) {
-            let listening = listener::run(self.shared.clone(), self.node.clone(), self.woken.clone());
+            let (shared, node, woken) = (self.shared.clone(), self.node.clone(), self.woken.clone());
+            let listening = listener::run(shared, node, woken, self.hears.clone());
             tasks.listener = Some(runtime.spawn(listening));
         }
         receiver

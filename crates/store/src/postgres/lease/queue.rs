@@ -86,6 +86,11 @@ impl Queue {
         told.unwrap_or_else(|_| Err(CommitError::Unknown("the store stopped working on it".to_owned())))
     }
 
+    /// Whether the news of other nodes are heard.
+    pub(in crate::postgres) fn hears_others(&self) -> bool {
+        self.news.hears_others()
+    }
+
     /// Hears of those who are to ask again.
     pub(in crate::postgres) fn woken(&self) -> broadcast::Receiver<LeaseId> {
         self.news.subscribe()
