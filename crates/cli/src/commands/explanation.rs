@@ -298,7 +298,8 @@ mod tests {
     #[test]
     fn each_reason_is_a_sentence() {
         let switch = |to: &str, reason: &str, tries: f64| {
-            json!({"to": to, "at": "2026-11-29T11:59:15.7Z", "score": 0.012, "tries": tries, "contended": 5.0,
+            let from = if to == "optimistic" { "row_lock" } else { "optimistic" };
+            json!({"from": from, "to": to, "at": "2026-11-29T11:59:15.7Z", "score": 0.012, "tries": tries, "contended": 5.0,
                 "escalate_above": 0.005, "reason": reason, "dwell_ms": 60_000})
         };
         let of = |to: &str, reason: &str, tries: f64| {
