@@ -16,6 +16,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// Short enough to be waited for, long enough for what is done within it on a loaded machine.
 pub(crate) const SHORT: Duration = Duration::from_millis(400);
 
+/// Short enough for several of them, long enough to be renewed in time by a machine that is busy.
+pub(crate) const BRISK: Duration = Duration::from_millis(2_000);
+
 /// No time at all.
 pub(crate) const NOW: Duration = Duration::ZERO;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_locks::{AcquireError, Ask, Clock as _, LeaseId, Release, RenewError, SystemClock, usable};
 
-use crate::bench::{Bench, LONG, SHORT, ask, fence};
+use crate::bench::{BRISK, Bench, LONG, SHORT, ask, fence};
 
 pub(crate) async fn one_holds_it_and_others_hear_who(bench: &Bench) {
     let (ann, bob) = (ask("ann", "r", LONG), ask("bob", "r", LONG));
@@ -30,14 +30,14 @@ pub(crate) async fn asked_again_it_is_granted_again(bench: &Bench) {
 }
 
 pub(crate) async fn a_renewal_moves_the_end(bench: &Bench) {
-    let ann = ask("ann", "r", SHORT);
+    let ann = ask("ann", "r", BRISK);
     let mut valid_until = bench.acquire(&ann).await.valid_until();
     let clock = SystemClock;
-    for _ in 0..6 {
-        clock.sleep_until(clock.now() + SHORT / 4).await;
+    for _ in 0..5 {
+        clock.sleep_until(clock.now() + BRISK / 4).await;
         let before = clock.now();
         let renewal = bench.service.renew(ann.lease()).await.expect("it is held");
-        assert!(renewal.asked >= before && renewal.usable == usable(SHORT));
+        assert!(renewal.asked >= before && renewal.usable == usable(BRISK));
         assert!(renewal.valid_until() > valid_until);
         valid_until = renewal.valid_until();
     }

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_locks::{Acquire, AcquireError, LossCause, Released};
 
-use crate::bench::{Bench, LONG, SHORT, ask};
+use crate::bench::{BRISK, Bench, LONG, SHORT, ask};
 
 /// What is handed back is there within a second, and not only after its time to live.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn it_is_renewed_while_it_is_held(bench: &Bench) {
-    let lease = bench.locks.acquire("r", Acquire::new().ttl(SHORT)).await.expect("free");
+    let lease = bench.locks.acquire("r", Acquire::new().ttl(BRISK)).await.expect("free");
     let first = lease.valid_until();
-    for _ in 0..5 {
+    for _ in 0..3 {
         let renewed = lease.renewed().await.expect("it is renewed");
         assert!(renewed > first);
     }
-    assert!(lease.is_held() && lease.remaining() <= SHORT);
+    assert!(lease.is_held() && lease.remaining() <= BRISK);
     let refused = bench.locks.acquire("r", Acquire::new()).await;
     assert!(matches!(refused, Err(AcquireError::Held(_))), "{refused:?}");
     assert_eq!(lease.release().await, Released::Released);
@@ -70,10 +70,10 @@ pub(crate) async fn work_ends_when_it_is_lost(bench: &Bench) {
 }
 
 pub(crate) async fn a_released_lease_stays_released(bench: &Bench) {
-    for _ in 0..10 {
-        let lease = bench.locks.acquire("r", Acquire::new().ttl(SHORT)).await.expect("free");
+    for _ in 0..4 {
+        let lease = bench.locks.acquire("r", Acquire::new().ttl(BRISK)).await.expect("free");
         // Around the renewal, after a third of its life.
-        tokio::time::sleep(SHORT / 3).await;
+        tokio::time::sleep(BRISK / 3).await;
         assert_eq!(lease.release().await, Released::Released);
     }
     bench.locks.settled().await;
