@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_locks::Locks;
 use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
-use lockkeeper_store::limits::FENCES_KEPT;
+use lockkeeper_store::limits::{ENDED_LEASES_KEPT, FENCES_KEPT};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -261,11 +261,12 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     }
 }
 
-/// Forgets expired idempotency keys, and fences that nobody can be late with any more, a bounded number at a time.
+/// Forgets expired idempotency keys, leases that ended long ago, and fences that nobody can be late with any more, a
+/// bounded number at a time.
 async fn purge(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopped: CancellationToken) {
     let (every, limit) = PURGE;
     while stopped.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
-        for what in [Purged::Keys, Purged::Fences] {
+        for what in [Purged::Keys, Purged::Leases, Purged::Fences] {
             purge_all(what, &*store, &*clock, (limit, &stopped)).await;
         }
     }
@@ -275,6 +276,7 @@ async fn purge(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopped: Cancellati
 #[derive(Clone, Copy, Debug)]
 enum Purged {
     Keys,
+    Leases,
     Fences,
 }
 
@@ -282,6 +284,7 @@ async fn purge_all(what: Purged, store: &dyn Store, clock: &dyn Clock, (limit, s
     loop {
         let purged = match what {
             Purged::Keys => store.purge_keys(clock.now(), limit).await,
+            Purged::Leases => store.purge_leases(clock.now() - ENDED_LEASES_KEPT, limit).await,
             Purged::Fences => store.purge_fences(clock.now() - FENCES_KEPT, limit).await,
         };
         match purged {

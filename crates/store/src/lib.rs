@@ -142,13 +142,19 @@ pub trait Store: Send + Sync + 'static {
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError>;
 
     /// Forgets at most `limit` resources' fences (itself at most [`limits::PURGE_MAX`]) that no change set and no grant has
-    /// named since `before` and that no lease holds, and as many rows of leases that had ended by then; says how many of
-    /// all. From then on a fence of any age passes for such a resource, so `before` must lie far enough back:
+    /// named since `before` and that no lease holds; says how many. From then on a fence of any age passes for such a resource, so `before` must lie far enough back:
     /// [`limits::FENCES_KEPT`]. One that was named a day after `before` at the latest may be forgotten too.
     ///
     /// # Errors
     /// [`CommitError`], as [`Store::commit`].
     async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError>;
+
+    /// Forgets at most `limit` rows of each table of leases that ended before that time, and that nobody has asked for
+    /// since; says how many of all.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`].
+    async fn purge_leases(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError>;
 
     /// A number that never falls, for those who grant fences elsewhere and may forget what they granted: raises it to
     /// `at_least` (0 to [`limits::FENCE_MAX`]; what is outside is brought there), and says what it is then, synced.

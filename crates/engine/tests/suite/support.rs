@@ -307,6 +307,10 @@ impl Store for FaultyStore {
         self.inner.purge_fences(before, limit).await
     }
 
+    async fn purge_leases(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.inner.purge_leases(before, limit).await
+    }
+
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {
         self.inner.lease(request).await
     }

@@ -4,7 +4,6 @@ use tokio_postgres::{Error, Row};
 
 use super::rows;
 use super::schema::quoted;
-use crate::limits::ENDED_LEASES_KEPT;
 use crate::{ChangeSet, Fence, Verdict};
 
 /// The SQL of each call.
@@ -25,6 +24,7 @@ pub(super) struct Calls {
     pub(super) events: String,
     pub(super) purge: String,
     pub(super) purge_fences: String,
+    pub(super) purge_leases: String,
     pub(super) fence_floor: String,
     pub(super) lease_open: String,
     pub(super) lease_write: String,
@@ -55,8 +55,6 @@ impl Calls {
             format!("SELECT * FROM {s}.{function}({})", numbers.join(", "))
         };
         let primary = primary(&s);
-        let kept_ms = ENDED_LEASES_KEPT.as_millis();
-        let ended = format!("(extract(epoch FROM clock_timestamp()) * 1000 - {kept_ms})::bigint");
         let share = format!("SELECT 1 FROM {s}.records r WHERE r.space = $1 AND r.id = $2");
         Self {
             check_one: call("check_one", 11),
@@ -101,18 +99,20 @@ impl Calls {
                  -- What is forgotten is not given out again.
                  floor AS (INSERT INTO {s}.counters AS c (name, value)
                      SELECT 'fence_floor', max(last) + 1 FROM fences HAVING count(*) > 0
-                     ON CONFLICT (name) DO UPDATE SET value = greatest(c.value, excluded.value)),
-                 holders AS (DELETE FROM {s}.lease_holders WHERE (resource, lease) IN (
-                     SELECT h.resource, h.lease FROM {s}.lease_holders h WHERE h.expires_ms < {ended}
+                     ON CONFLICT (name) DO UPDATE SET value = greatest(c.value, excluded.value))
+                 SELECT count(*) FROM fences"
+            ),
+            purge_leases: format!(
+                "WITH holders AS (DELETE FROM {s}.lease_holders WHERE (resource, lease) IN (
+                     SELECT h.resource, h.lease FROM {s}.lease_holders h WHERE h.expires_ms < $1
                      LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
                  waiters AS (DELETE FROM {s}.lease_waiters WHERE (resource, ticket) IN (
-                     SELECT w.resource, w.ticket FROM {s}.lease_waiters w WHERE w.lapses_ms < {ended}
+                     SELECT w.resource, w.ticket FROM {s}.lease_waiters w WHERE w.lapses_ms < $1
                      LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1),
                  ended AS (DELETE FROM {s}.lease_ended WHERE lease IN (
-                     SELECT e.lease FROM {s}.lease_ended e WHERE e.until_ms < {ended}
+                     SELECT e.lease FROM {s}.lease_ended e WHERE e.until_ms < $1
                      ORDER BY e.until_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
-                 SELECT (SELECT count(*) FROM fences) + (SELECT count(*) FROM holders)
-                     + (SELECT count(*) FROM waiters) + (SELECT count(*) FROM ended)"
+                 SELECT (SELECT count(*) FROM holders) + (SELECT count(*) FROM waiters) + (SELECT count(*) FROM ended)"
             ),
             fence_floor: format!("SELECT {s}.fence_floor($1)"),
             lease_open: call("lease_open", 7),

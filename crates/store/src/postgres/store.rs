@@ -72,6 +72,12 @@ impl PostgresStore {
         Ok(Self { lanes: Lanes::start(&shared), leases: lease::Queue::start(&shared), shared })
     }
 
+    async fn purge(&self, sql: &str, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        let (before, limit) = (before.timestamp_millis(), limit.min(PURGE_MAX) as i64);
+        let parameters: [Parameter<'_>; 2] = [(&before, Type::INT8), (&limit, Type::INT8)];
+        Ok(usize::try_from(self.number(sql, &parameters).await?).unwrap_or(0))
+    }
+
     /// Makes a change that answers with a number.
     async fn number(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, CommitError> {
         let connection = self.shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
@@ -166,10 +172,11 @@ impl Store for PostgresStore {
     }
 
     async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
-        let (before, limit) = (before.timestamp_millis(), limit.min(PURGE_MAX) as i64);
-        let parameters: [Parameter<'_>; 2] = [(&before, Type::INT8), (&limit, Type::INT8)];
-        let purged = self.number(&self.shared.calls.purge_fences, &parameters).await?;
-        Ok(usize::try_from(purged).unwrap_or(0))
+        self.purge(&self.shared.calls.purge_fences, before, limit).await
+    }
+
+    async fn purge_leases(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.purge(&self.shared.calls.purge_leases, before, limit).await
     }
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::limits::{ENDED_LEASES_KEPT, FENCE_MAX, FENCE_TOUCHED_WITHIN};
+use crate::limits::{FENCE_MAX, FENCE_TOUCHED_WITHIN};
 use crate::{Fence, Timestamp, Verdict};
 
 const LAST: &str = "SELECT last FROM fences WHERE resource = ?1";
@@ -59,14 +59,8 @@ pub(super) fn raise(connection: &Connection, resource: &str, fence: i64, now_ms:
     Ok(())
 }
 
-/// Forgets at most `limit` fences that were last used before that time, and as many rows of each table of leases that
-/// have ended long ago; says how many of all.
-pub(super) fn purge(
-    connection: &Connection,
-    before: Timestamp,
-    now: Timestamp,
-    limit: usize,
-) -> rusqlite::Result<usize> {
+/// Forgets at most `limit` fences that were last used before that time; says how many.
+pub(super) fn purge(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection.prepare_cached(PURGE_FENCES)?;
     let lasts = select.query_map(params![before.timestamp_millis(), limit], |row| row.get(0))?;
@@ -75,10 +69,15 @@ pub(super) fn purge(
         // What is forgotten is not given out again.
         raise_floor(connection, last.saturating_add(1))?;
     }
-    let mut purged = lasts.len();
-    let ended = now - ENDED_LEASES_KEPT;
+    Ok(lasts.len())
+}
+
+/// Forgets at most `limit` rows of each table of leases that ended before that time; says how many of all.
+pub(super) fn purge_leases(connection: &Connection, before: Timestamp, limit: usize) -> rusqlite::Result<usize> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut purged = 0;
     for purge in PURGE_LEASES {
-        purged += connection.prepare_cached(purge)?.execute(params![ended.timestamp_millis(), limit])?;
+        purged += connection.prepare_cached(purge)?.execute(params![before.timestamp_millis(), limit])?;
     }
     Ok(purged)
 }

@@ -29,9 +29,15 @@ pub(super) struct Purge {
 pub(super) struct PurgeFences {
     /// That time.
     pub(super) before: Timestamp,
-    /// The time by the store's clock, for leases.
-    pub(super) now: Timestamp,
     /// So many at most.
+    pub(super) limit: usize,
+}
+
+/// Forget what is left of leases that ended before a time.
+pub(super) struct PurgeLeases {
+    /// That time.
+    pub(super) before: Timestamp,
+    /// So many at most, of each table.
     pub(super) limit: usize,
 }
 
@@ -108,7 +114,20 @@ impl Request for PurgeFences {
     }
 
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(usize, Effect)> {
-        let purged = fences::purge(connection, self.before, self.now, self.limit.min(PURGE_MAX))?;
+        let purged = fences::purge(connection, self.before, self.limit.min(PURGE_MAX))?;
+        Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
+    }
+}
+
+impl Request for PurgeLeases {
+    type Answer = usize;
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(usize, Effect)> {
+        let purged = fences::purge_leases(connection, self.before, self.limit.min(PURGE_MAX))?;
         Ok((purged, if purged > 0 { Effect::Wrote } else { Effect::Nothing }))
     }
 }

@@ -13,7 +13,7 @@ use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
 use super::readers::Readers;
-use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences};
+use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences, PurgeLeases};
 use super::row_locks::{Held, Rows};
 use super::writer::{Ended, Writer};
 use super::writer_queue::WriterQueue;
@@ -159,7 +159,11 @@ impl Store for SqliteStore {
     }
 
     async fn purge_fences(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
-        self.writer.submit(PurgeFences { before, now: self.clock.now(), limit }).await
+        self.writer.submit(PurgeFences { before, limit }).await
+    }
+
+    async fn purge_leases(&self, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
+        self.writer.submit(PurgeLeases { before, limit }).await
     }
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {

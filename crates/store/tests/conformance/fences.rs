@@ -309,15 +309,20 @@ pub(crate) async fn a_grant_fences_off_the_holder_before(bench: &Bench) {
 
 /// Of what is held nothing is forgotten, however long ago it was granted.
 pub(crate) async fn purge_forgets_leases_that_have_ended(bench: &Bench) {
-    let purge = async || bench.store.purge_fences(chrono::Utc::now(), 100).await.expect("an answer");
+    let purge = async || {
+        let now = chrono::Utc::now();
+        let leases = bench.store.purge_leases(now, 100).await.expect("an answer");
+        leases + bench.store.purge_fences(now, 100).await.expect("an answer")
+    };
     let get = async |name: &str, ttl| {
         let claim = Claim { resource: name.into(), mode: Mode::Exclusive };
         let ask = Ask::new(LeaseId::random(), "owner", "host", [claim], ttl).expect("a good ask");
         let answer = bench.store.lease(LeaseRequest::Ask { ask, keep: None }).await.expect("an answer");
-        assert!(matches!(answer, LeaseAnswer::Asked(Asked::Granted { .. })), "{answer:?}");
+        let LeaseAnswer::Asked(Asked::Granted { fences }) = answer else { panic!("{answer:?}") };
+        fences[0]
     };
     get("held", Duration::from_secs(600)).await;
-    get("over", Duration::from_millis(1)).await;
+    let first = get("over", Duration::from_millis(1)).await;
     let end = LeaseRequest::End { lease: LeaseId::random(), bar: true };
     bench.store.lease(end).await.expect("an answer");
     let mut purged = 0;
@@ -327,6 +332,7 @@ pub(crate) async fn purge_forgets_leases_that_have_ended(bench: &Bench) {
     }
     assert_eq!((purged, purge().await), (2, 0));
     assert_eq!(bench.commit(&set(&key("a"), 0).fence("over", 1)).await, Verdict::Committed);
+    assert!(bench.store.fence_floor(0).await.expect("an answer") > first, "what is forgotten is not given out again");
     assert!(matches!(bench.commit(&set(&key("b"), 0).fence("held", 1)).await, Verdict::Fenced { .. }));
 }
 
