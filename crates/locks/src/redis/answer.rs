@@ -32,7 +32,6 @@ pub(super) fn asked(value: Value) -> Result<Answer, Strange> {
         "full" => Asked::Full { resource: words.text()?, waiters: words.number()? },
         "over" => Asked::Over,
         "mismatch" => Asked::Mismatch,
-        "deadlock" => Asked::Deadlock { cycle: words.text()?.split('\n').map(str::to_owned).collect() },
         "closed" => return Ok(Answer::Closed(Duration::from_millis(words.number()?))),
         _ => return Err(Strange),
     }))
@@ -101,8 +100,6 @@ fn held_by(mut words: Words) -> Result<HeldBy, Strange> {
 
 fn holder(mut words: Words) -> Result<Holder, Strange> {
     Ok(Holder {
-        // A server's clock may be set back; that a lease is whole is for its scripts to see.
-        names: 1,
         lease: words.text()?.parse().map_err(|_| Strange)?,
         owner: words.text()?,
         host: words.text()?,
@@ -111,6 +108,7 @@ fn holder(mut words: Words) -> Result<Holder, Strange> {
         since: words.time()?,
         expires: words.time()?,
         ttl: Duration::from_micros(words.number()?),
+        names: u32::try_from(words.int()?).map_err(|_| Strange)?,
     })
 }
 

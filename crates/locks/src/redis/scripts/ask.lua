@@ -34,23 +34,14 @@ local function grant_again()
     return answer
 end
 
-if row and row.state == 'held' then
-    if row.ends > now then return grant_again() end
+if row and has_ended(row) then
     give_up(row)
     row = nil
 end
+if row and row.state == 'held' then return grant_again() end
 
 for _, claim in ipairs(claims) do clear(claim.name) end
 
-if row and row.ends <= now then
-    -- Its place has lapsed: whoever asks for the same has just cleared it away.
-    remove(row)
-    row = nil
-end
-if row and row.cycle then
-    give_up(row)
-    return { 'deadlock', row.cycle }
-end
 if row and not same_claims(row, claims) then return { 'mismatch' } end
 local ticket = row and tonumber(row.ticket)
 
@@ -107,7 +98,7 @@ end
 local function grant()
     if row then remove(row) end
     local ends, answer = ends_after(ttl), { 'granted' }
-    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl) }
+    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl), 'names', #claims }
     for _, claim in ipairs(claims) do
         local fence = fence_of(claim.name)
         put_holder(lease, claim.name, claim.capacity, ends)

@@ -4,7 +4,7 @@
 -- KEYS[1] is the hash `life`; all other keys have its prefix, and with it its hash tag, so that they are in one slot:
 --   life             token: drawn for each life of the server · opens: no new leases before · max_ttl · fence: the last
 --                    one given · ticket: the last one drawn
---   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, ticket, node, cycle,
+--   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, names, ticket, node,
 --                    and for each name a field `/NAME`: its capacity, and once it is held the fence
 --   held:NAME        sorted set: lease -> when it ends          capacity:NAME   lease -> how many may hold
 --   waiting:NAME     sorted set: lease -> ticket                lapses:NAME     lease -> when its place ends
@@ -60,6 +60,19 @@ local function read(lease)
     row.ends = tonumber(row.ends)
     return row
 end
+
+-- Whether a lease, or a place in a queue, is none any more. Its row alone does not tell: it outlives the end, and the
+-- clock may have been set back since others found it ended and took the names.
+local function has_ended(row)
+    if row.ends <= now then return true end
+    local set = row.state == 'held' and 'held' or 'waiting'
+    for _, claim in ipairs(row.claims) do
+        if not call('ZSCORE', key(set, claim.name), row.lease) then return true end
+    end
+    return false
+end
+
+local function ended_since(row) return int(math.min(row.ends, now)) end
 
 local function same_claims(row, claims)
     if #row.claims ~= #claims then return false end

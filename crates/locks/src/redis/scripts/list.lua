@@ -6,10 +6,10 @@ local last, names_max, holders_max, looks_max = ARGV[2], tonumber(ARGV[3]), tonu
 local function holders_of(name)
     local told = {}
     for _, lease in ipairs(call('ZRANGEBYSCORE', key('held', name), '(' .. int(now), '+inf')) do
-        local row = call('HMGET', key('lease', lease), 'owner', 'host', '/' .. name, 'since', 'ends', 'ttl')
+        local row = call('HMGET', key('lease', lease), 'owner', 'host', '/' .. name, 'since', 'ends', 'ttl', 'names')
         if row[3] then
             local capacity, fence = row[3]:match('^(%d+) (%d+)$')
-            told[#told + 1] = { lease, row[1], row[2], capacity, fence, row[4], row[5], row[6] }
+            told[#told + 1] = { lease, row[1], row[2], capacity, fence, row[4], row[5], row[6], row[7] }
         end
     end
     return told
