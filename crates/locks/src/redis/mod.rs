@@ -89,7 +89,9 @@ impl RedisLocks {
         let link = Arc::new(Link::new(options, waiters.clone()));
         link.connect().await.map_err(|unmet| match unmet {
             Unmet::Unfit(detail) => OpenRedisError::Unfit { place: place.clone(), detail },
-            Unmet::Unavailable(detail) => OpenRedisError::Unavailable { place: place.clone(), detail },
+            Unmet::Unavailable(detail) | Unmet::Unkept(detail) => {
+                OpenRedisError::Unavailable { place: place.clone(), detail }
+            }
         })?;
         tokio::spawn(keep(link.clone(), stopped.clone()));
         let _keeper = stopped.clone().drop_guard();
@@ -106,7 +108,7 @@ async fn keep(link: Arc<Link>, stopped: CancellationToken) {
                 () = link.lost.notified() => {}
                 () = tokio::time::sleep(CHECK_EVERY) => {
                     if let Err(unmet) = link.check().await {
-                        tracing::warn!(detail = Unavailable::from(unmet).0, "Redis is to be met again");
+                        tracing::warn!(detail = Unavailable::from(unmet).0, "Redis has been looked at");
                     }
                 }
             }

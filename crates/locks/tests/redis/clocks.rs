@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_locks::{AcquireError, LeaseId, LeaseQuery, LockService as _, Mode, RedisLocks, Release, RenewError};
 use lockkeeper_testbed::Redis;
 
-use crate::bench::{LONG, ask, ask_as, blocking, fence, open};
+use crate::bench::{LONG, ask, ask_as, blocking, fence, open, options};
 
 const START: i64 = 2_000_000_000_000;
 
@@ -98,4 +98,23 @@ async fn a_clock_that_is_corrected_gives_nobody_back_what_another_has() {
     let released = service.release(ann, false).await;
     assert!(matches!(released, Ok(Release::AlreadyLost { since: Some(_) })), "{released:?}");
     assert_eq!(holders(&service).await, only_bob);
+}
+
+/// Where nodes differ in the longest time to live, the longest counts, though another node was first to notice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_time_to_live_of_all_nodes_keeps_an_emptied_server_out() {
+    let server = blocking(Redis::start_with_clock).await;
+    server.set_clock(START);
+    let open = |seconds| RedisLocks::open(options(&server.url()).with_max_ttl(Duration::from_secs(seconds)));
+    let (short, long) = (open(60).await.expect("a good server"), open(300).await.expect("a good server"));
+    let long_lived = || ask("ann", "r", Duration::from_secs(300));
+    long.acquire(&long_lived(), Duration::ZERO).await.expect("free");
+    server.command(&["FLUSHALL"]);
+    for (after, service) in [(0, &short), (1, &long), (61, &long), (299, &short), (299, &long)] {
+        server.set_clock(START + after * SECOND);
+        let refused = service.acquire(&ask("bob", "r", LONG), Duration::ZERO).await;
+        assert!(matches!(refused, Err(AcquireError::Unavailable(_))), "after {after} s: {refused:?}");
+    }
+    server.set_clock(START + 301 * SECOND);
+    long.acquire(&long_lived(), Duration::ZERO).await.expect("open again");
 }

@@ -45,14 +45,12 @@ for _, claim in ipairs(claims) do clear(claim.name) end
 if row and not same_claims(row, claims) then return { 'mismatch' } end
 local ticket = row and tonumber(row.ticket)
 
-if opens > now then
-    -- A clock that was set back must not keep it closed.
-    if opens > now + max_ttl then
-        opens = now + max_ttl
-        call('HSET', KEYS[1], 'opens', int(opens))
-    end
-    return { 'closed', int(opens - now) }
+-- A clock that was set back must not keep it closed.
+if since > now then
+    since = now
+    call('HSET', KEYS[1], 'since', int(since))
 end
+if since + max_ttl > now then return { 'closed', int(since + max_ttl - now) } end
 
 -- Who is in the way, told by its lease's row.
 local function in_the_way(name, other, holds)
