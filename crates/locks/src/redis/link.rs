@@ -48,10 +48,12 @@ pub(super) struct Link {
     known: Mutex<Option<(Life, Instant)>>,
     /// The longest time to live that any node was known to give, in milliseconds.
     longest: AtomicU64,
+    /// Why the server gets no new leases, as it was last looked at.
+    unfit: Mutex<Option<String>>,
     /// Held by whoever connects; the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Unmet)>>,
-    /// Told when a connection is lost.
-    pub(super) lost: Arc<Notify>,
+    /// Told when a connection is lost, or the server has become unfit: it is to be looked at sooner.
+    pub(super) changed: Arc<Notify>,
     closed: AtomicBool,
 }
 
@@ -115,8 +117,9 @@ impl Link {
             current: Mutex::default(),
             known: Mutex::default(),
             longest: AtomicU64::default(),
+            unfit: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
-            lost: Arc::default(),
+            changed: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -128,6 +131,16 @@ impl Link {
     /// Connects if there is no connection.
     pub(super) async fn connect(&self) -> Result<(), Unmet> {
         self.met().await.map(drop)
+    }
+
+    /// Whether the server may be given new leases: it may have been set since it was met to throw some away.
+    pub(super) async fn fit(&self) -> Result<(), Unavailable> {
+        self.met().await?;
+        self.unfit().map_or(Ok(()), |detail| Err(Unavailable(detail)))
+    }
+
+    pub(super) fn unfit(&self) -> Option<String> {
+        lock(&self.unfit).clone()
     }
 
     /// Runs a script; `args` are those that follow the token of the life.
@@ -167,6 +180,10 @@ impl Link {
         let failure = match outcome {
             Ok(Ok((life, closed))) if life == met.life => {
                 self.remember(&life);
+                // The connection stays: what is held there is renewed and released.
+                if let Some(detail) = self.unfit() {
+                    return Err(Unmet::Unfit(detail));
+                }
                 return if closed.is_zero() { Ok(()) } else { Err(Unmet::Unavailable(super::closed(closed))) };
             }
             Ok(Ok(_)) => Unmet::Unavailable("the server has begun another life".to_owned()),
@@ -216,7 +233,7 @@ impl Link {
             .set_connection_timeout(Some(CONNECT_MAX))
             .set_response_timeout(Some(ANSWER_MAX))
             .set_pipeline_buffer_size(REQUESTS_MAX)
-            .set_push_sender(listener(self.waiters.clone(), dead.clone(), self.lost.clone()));
+            .set_push_sender(listener(self.waiters.clone(), dead.clone(), self.changed.clone()));
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let (life, closed) = self.meet(&mut connection).await?;
         connection.subscribe(format!("{WAKE_CHANNEL}{}", self.node)).await?;
@@ -235,6 +252,11 @@ impl Link {
     async fn meet(&self, connection: &mut MultiplexedConnection) -> Result<(Life, Duration), Unmet> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let info = life::read(&info)?;
+        if let (Some(detail), None) = (&info.unfit, &*lock(&self.known)) {
+            // There is nothing yet that could be renewed.
+            return Err(Unmet::Unfit(detail.clone()));
+        }
+        self.note(info.unfit);
         let remembered = kept(Remembered::read(&*self.options.floor)).await?;
         let args = [
             info.run,
@@ -254,6 +276,21 @@ impl Link {
         kept(remembered.keep(&*self.options.floor, fence)).await?;
         self.longest.fetch_max(u64::try_from(max_ttl.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
         Ok((token, closed))
+    }
+
+    /// Says once when the server may not be given leases any more, and once when it may again.
+    fn note(&self, unfit: Option<String>) {
+        let mut noted = lock(&self.unfit);
+        if *noted == unfit {
+            return;
+        }
+        let server = self.options.describe();
+        match &unfit {
+            Some(detail) => tracing::error!(server, "no new locks are granted: {detail}"),
+            None => tracing::info!(server, "locks are granted again"),
+        }
+        *noted = unfit;
+        self.changed.notify_one();
     }
 
     /// The token of the life that was known; empty if all leases of that time have run out.
@@ -277,7 +314,7 @@ impl Link {
         let mut current = lock(&self.current);
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, met)) {
             *current = None;
-            self.lost.notify_one();
+            self.changed.notify_one();
         }
     }
 }

@@ -73,6 +73,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// The pauses between tries to connect: from the first, doubled up to the second.
 const RECONNECT_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// How often a server that gets no leases because of its settings is looked at: somebody is about to change them.
+const CHECK_EVERY_UNFIT: Duration = Duration::from_secs(5);
+
 /// Holders of one page beyond its first name: some megabytes.
 const PAGE_HOLDERS_MAX: usize = 10_000;
 
@@ -104,11 +107,13 @@ async fn keep(link: Arc<Link>, stopped: CancellationToken) {
     let mut pause = RECONNECT_PAUSES.0;
     let work = async {
         loop {
+            let check_in = if link.unfit().is_some() { CHECK_EVERY_UNFIT } else { CHECK_EVERY };
             tokio::select! {
-                () = link.lost.notified() => {}
-                () = tokio::time::sleep(CHECK_EVERY) => {
-                    if let Err(unmet) = link.check().await {
-                        tracing::warn!(detail = Unavailable::from(unmet).0, "Redis has been looked at");
+                () = link.changed.notified() => {}
+                () = tokio::time::sleep(check_in) => {
+                    // That it is unfit has been said.
+                    if let Err(Unmet::Unavailable(detail) | Unmet::Unkept(detail)) = link.check().await {
+                        tracing::warn!(detail, "Redis has been looked at");
                     }
                 }
             }
@@ -126,6 +131,7 @@ async fn keep(link: Arc<Link>, stopped: CancellationToken) {
 
 impl OnRedis {
     async fn ask(&self, ask: &Ask, keep: Option<Duration>) -> Result<Asked, Unavailable> {
+        self.link.fit().await?;
         let keep = keep.map_or("-1".to_owned(), |keep| keep.as_millis().to_string());
         let mut args = vec![
             ask.lease().to_string().into_bytes(),
