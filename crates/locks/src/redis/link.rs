@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -89,7 +89,10 @@ impl From<Unmet> for Unavailable {
 
 impl From<RedisError> for Unmet {
     fn from(error: RedisError) -> Self {
-        Self::Unavailable(error.to_string())
+        // Until somebody changes a password, or what its user may do.
+        let refused = error.kind() == ErrorKind::AuthenticationFailed
+            || matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"));
+        if refused { Self::Unfit(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
 }
 

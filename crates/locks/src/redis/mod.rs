@@ -87,18 +87,42 @@ impl RedisLocks {
     /// # Errors
     /// [`OpenRedisError`].
     pub async fn open(options: RedisOptions) -> Result<Self, OpenRedisError> {
+        let (service, met) = Self::start(options).await;
+        met.map(|()| service)
+    }
+
+    /// As [`Self::open`], for those who can do without locks for a while: if the server does not answer, or is not
+    /// ready, everything is `Unavailable` until it has been met.
+    ///
+    /// # Errors
+    /// [`OpenRedisError::Unfit`] alone: nothing but somebody who changes the server will help.
+    pub async fn open_lazily(options: RedisOptions) -> Result<Self, OpenRedisError> {
+        let (service, met) = Self::start(options).await;
+        match met {
+            Ok(()) => {}
+            Err(error @ OpenRedisError::Unfit { .. }) => return Err(error),
+            Err(error @ OpenRedisError::Unavailable { .. }) => {
+                tracing::warn!("{error}; there are no locks until it has been met");
+                service.leases().link.changed.notify_one();
+            }
+        }
+        Ok(service)
+    }
+
+    /// The service, and what came of the first try to connect.
+    async fn start(options: RedisOptions) -> (Self, Result<(), OpenRedisError>) {
         let (waiters, stopped) = (Arc::new(Waiters::default()), CancellationToken::new());
         let (place, max_ttl, service) = (options.describe(), options.max_ttl, options.service.clone());
         let link = Arc::new(Link::new(options, waiters.clone()));
-        link.connect().await.map_err(|unmet| match unmet {
+        let met = link.connect().await.map_err(|unmet| match unmet {
             Unmet::Unfit(detail) => OpenRedisError::Unfit { place: place.clone(), detail },
             Unmet::Unavailable(detail) | Unmet::Unkept(detail) => {
                 OpenRedisError::Unavailable { place: place.clone(), detail }
             }
-        })?;
+        });
         tokio::spawn(keep(link.clone(), stopped.clone()));
         let _keeper = stopped.clone().drop_guard();
-        Ok(Self::new(OnRedis { link, waiters, max_ttl, place, stopped, _keeper }, service))
+        (Self::new(OnRedis { link, waiters, max_ttl, place, stopped, _keeper }, service), met)
     }
 }
 

@@ -60,6 +60,39 @@ async fn a_server_that_becomes_one_gets_no_new_leases() {
     service.renew(bob.lease()).await.expect("nothing was lost");
 }
 
+/// Whoever can do without locks for a while starts without them, and gets them once the server is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_there_yet_is_met_later() {
+    let mut server = server().await;
+    server.kill();
+    let service = RedisLocks::open_lazily(options(&server.url())).await.expect("it is met later");
+    let refused = service.acquire(&ask("ann", "r", LONG), Duration::ZERO).await;
+    assert!(matches!(refused, Err(AcquireError::Unavailable(_))), "{refused:?}");
+    service.ping().await.expect_err("nobody is there");
+    let _server = blocking(move || {
+        server.restart();
+        server
+    })
+    .await;
+    until(|| async { service.acquire(&ask("ann", "r", LONG), LONG).await.ok() }).await;
+}
+
+/// Waiting does not help where somebody has to change something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_unfit_is_refused_at_once() {
+    let server = blocking(|| Redis::start_with(&["--maxmemory-policy", "allkeys-lru"])).await;
+    let told = RedisLocks::open_lazily(options(&server.url())).await.expect_err("it may lose locks");
+    assert!(matches!(&told, OpenRedisError::Unfit { detail, .. } if detail.contains("noeviction")), "{told}");
+    let keys = server.command(&["KEYS", "*"]).texts().expect("a list");
+    assert!(keys.is_empty(), "nothing was written: {keys:?}");
+    server.command(&["CONFIG", "SET", "requirepass", "secret-1"]);
+    for password in ["", ":secret-2@"] {
+        let url = format!("redis://{password}{}", server.address());
+        let told = RedisLocks::open_lazily(options(&url)).await.expect_err("another password");
+        assert!(matches!(told, OpenRedisError::Unfit { .. }), "{told}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_is_refused() {
     let master = server().await;
