@@ -79,6 +79,9 @@ const CHECK_EVERY_UNFIT: Duration = Duration::from_secs(5);
 /// Holders of one page beyond its first name: some megabytes.
 const PAGE_HOLDERS_MAX: usize = 10_000;
 
+/// Names that a page's script reads at once: few are read in vain.
+const NAMES_AT_ONCE: usize = 100;
+
 const STRANGE: &str = "the answer was not to what was asked";
 
 impl RedisLocks {
@@ -220,6 +223,7 @@ impl Leases for OnRedis {
             query.limit.clamp(1, PAGE_MAX).to_string(),
             PAGE_HOLDERS_MAX.to_string(),
             SCAN_MAX.to_string(),
+            NAMES_AT_ONCE.to_string(),
         ]);
         Ok(answer::page(self.link.call(&LIST, args).await?)?)
     }
