@@ -37,7 +37,8 @@ impl LocksUrl {
         )))
     }
 
-    /// Opens it, with leases of Redis that live for at most `redis_max_ttl`. Must be called within a runtime.
+    /// Opens it, with leases of Redis that live for at most `redis_max_ttl`. A Redis that does not answer yet is met
+    /// later: most of what a server does needs no locks. Must be called within a runtime.
     ///
     /// # Errors
     /// What kept it from being opened, and what to do.
@@ -50,7 +51,7 @@ impl LocksUrl {
             Self::Store => Arc::new(Durable::open(store, ServiceOptions::default())),
             Self::Redis(options) => {
                 let options = options.with_floor(Arc::new(store)).with_max_ttl(redis_max_ttl);
-                Arc::new(RedisLocks::open(options).await.map_err(Failure::failed)?)
+                Arc::new(RedisLocks::open_lazily(options).await.map_err(Failure::failed)?)
             }
         })
     }

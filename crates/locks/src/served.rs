@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deadlocks::{self, DEADLOCK_SCAN_DEFAULT};
 use crate::recent::Recent;
+use crate::service::PLACE_KEPT_MAX;
 use crate::{
     AcquireError, Clock, Grant, Leases, LockService, Moment, Release, RenewError, Renewal, SystemClock, Unavailable,
     Unconfirmed, place_kept, usable,
@@ -48,6 +49,9 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// How late the next ask of one who waits may be before it is taken for dead.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// For so long at most a place in a queue is kept after an ask: see `acquire`.
+pub(crate) const PLACE_MAX: Duration = HEARTBEAT_MAX.saturating_add(PLACE_KEPT_MAX);
 
 /// Before this nothing is looked at again: the granularity of timers.
 const PAUSE_MIN: Duration = Duration::from_millis(1);

@@ -74,7 +74,7 @@ pub fn place_kept(ttl: Duration) -> Duration {
 const PLACE_KEPT_MIN: Duration = Duration::from_millis(500);
 
 /// Requests are answered within half of it.
-const PLACE_KEPT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const PLACE_KEPT_MAX: Duration = Duration::from_secs(60);
 
 /// A lease that was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]

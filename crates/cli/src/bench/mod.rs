@@ -212,6 +212,8 @@ impl Bench {
     async fn locks(&self, store: Arc<dyn Store>, rows: &mut Vec<Row>, place: &mut String) -> Result<(), Failure> {
         let service = LocksUrl::parse(&self.args.locks)?.open(store, REDIS_MAX_TTL_DEFAULT).await?;
         *place = service.describe();
+        // It may not have been met yet.
+        service.ping().await.map_err(Failure::failed)?;
         if self.args.scenario == Scenario::Handoff {
             self.progress.next("hand-off");
             rows.push(hand_off::measure("hand-off", service.clone(), &self.load).await?);

@@ -71,10 +71,27 @@ pub(super) fn page(value: Value) -> Result<LeasePage, Strange> {
     Ok(LeasePage { resources, next: Some(next.to_string()).filter(|next| !next.is_empty()), now })
 }
 
-/// The token of a life, and for how long nobody gets a lease in it.
-pub(super) fn met(value: Value) -> Result<(Arc<str>, Duration), Strange> {
+/// What a server is met as.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    /// Drawn for each life of the server.
+    pub(super) token: Arc<str>,
+    /// For so long nobody gets a lease.
+    pub(super) closed: Duration,
+    /// The longest time to live, of all nodes.
+    pub(super) max_ttl: Duration,
+    /// The last one given; those to come are above it.
+    pub(super) fence: i64,
+}
+
+pub(super) fn met(value: Value) -> Result<Meeting, Strange> {
     let mut words = Words::of(value)?;
-    Ok((words.text()?, Duration::from_millis(words.number()?)))
+    Ok(Meeting {
+        token: words.text()?,
+        closed: Duration::from_millis(words.number()?),
+        max_ttl: Duration::from_millis(words.number()?),
+        fence: words.int()?,
+    })
 }
 
 fn view(mut words: Words) -> Result<ResourceView, Strange> {
@@ -100,8 +117,6 @@ fn held_by(mut words: Words) -> Result<HeldBy, Strange> {
 
 fn holder(mut words: Words) -> Result<Holder, Strange> {
     Ok(Holder {
-        // A server's clock may be set back; that a lease is whole is for its scripts to see.
-        names: 1,
         lease: words.text()?.parse().map_err(|_| Strange)?,
         owner: words.text()?,
         host: words.text()?,
@@ -110,6 +125,7 @@ fn holder(mut words: Words) -> Result<Holder, Strange> {
         since: words.time()?,
         expires: words.time()?,
         ttl: Duration::from_micros(words.number()?),
+        names: u32::try_from(words.int()?).map_err(|_| Strange)?,
     })
 }
 

@@ -17,10 +17,13 @@ pub trait FenceFloor: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`]: it may or may not have been raised.
     async fn raise(&self, at_least: i64) -> Result<i64, Unavailable>;
+
+    /// Whether it outlives this process: only then it can tell a server that was never used from one that was emptied.
+    fn is_kept(&self) -> bool;
 }
 
 /// A floor that this process remembers, for where there is no store: it starts at the system's time of day, so after a
-/// restart it is above what was before unless that clock was set back.
+/// restart it is above what was before unless that clock was set back. To a new process every empty server is a new one.
 #[derive(Debug, Default)]
 pub struct ProcessFloor;
 
@@ -31,6 +34,10 @@ impl FenceFloor for ProcessFloor {
     async fn raise(&self, at_least: i64) -> Result<i64, Unavailable> {
         Ok(OF_THIS_PROCESS.fetch_max(at_least, Ordering::SeqCst).max(at_least))
     }
+
+    fn is_kept(&self) -> bool {
+        false
+    }
 }
 
 #[async_trait]
@@ -40,25 +47,111 @@ impl FenceFloor for Arc<dyn Store> {
             CommitError::Unavailable(detail) | CommitError::Unknown(detail) => Unavailable(detail),
         })
     }
+
+    fn is_kept(&self) -> bool {
+        true
+    }
 }
 
 /// What a second is in floors: no server gives so many fences in a second.
 const SECOND: i64 = 1 << 20;
 
-/// Fences that others may have given since they raised the floor, if their clocks are ahead of this one: a minute's.
+/// Fences that may have been given since the floor was last raised: a minute's. Every node raises it once a minute, and
+/// [`Remembered::keep`] when half of it is used up.
 const GIVEN_SINCE: i64 = 60 * SECOND;
 
-/// Raises the floor to that of now.
-pub(super) async fn raise(floor: &dyn FenceFloor) -> Result<i64, Unavailable> {
-    floor.raise(now()).await
+/// What was remembered when a server is met.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remembered {
+    last: i64,
+    /// What no fence is given at or below.
+    pub(super) floor: i64,
+    /// Whether a floor was ever raised here for a server like this one.
+    pub(super) used: bool,
 }
 
-/// Raises the floor above every fence that was ever given, for a server that may have forgotten some.
-pub(super) async fn lift(floor: &dyn FenceFloor) -> Result<i64, Unavailable> {
-    let last = floor.raise(now()).await?;
-    floor.raise(last.saturating_add(GIVEN_SINCE)).await
+impl Remembered {
+    pub(super) async fn read(memory: &dyn FenceFloor) -> Result<Self, Unavailable> {
+        let last = memory.raise(0).await?;
+        // Here floors are of whole seconds; those with which a store of its own accord begins are of milliseconds, or
+        // nothing. One of these in a thousand is taken for one of ours, which costs a new server its first minute.
+        let used = memory.is_kept() && last > 0 && last % SECOND == 0;
+        Ok(Self { last, floor: last.max(now()), used })
+    }
+
+    /// The floor above every fence that was ever given, for a server that may have forgotten some.
+    pub(super) fn lifted(self) -> i64 {
+        self.floor.saturating_add(GIVEN_SINCE)
+    }
+
+    /// Remembers that fences are given above this one, before any is. Only now: were it raised before the server knows
+    /// its own life, the next node to come would take a new server for an emptied one.
+    pub(super) async fn keep(self, memory: &dyn FenceFloor, fence: i64) -> Result<(), Unavailable> {
+        // Not always above the fence itself: where clocks lag, floors of whole seconds would run away from them.
+        let used_up = fence > self.last.max(now()).saturating_add(GIVEN_SINCE / 2);
+        let at_least = if used_up { (fence / SECOND + 1).saturating_mul(SECOND) } else { now() };
+        if at_least > self.last {
+            memory.raise(at_least).await?;
+        }
+        Ok(())
+    }
 }
 
 fn now() -> i64 {
     lease::floor(Utc::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    struct Memory(Mutex<i64>);
+
+    #[async_trait]
+    impl FenceFloor for Memory {
+        async fn raise(&self, at_least: i64) -> Result<i64, Unavailable> {
+            let mut last = self.0.lock().expect("no panic");
+            *last = at_least.max(*last);
+            Ok(*last)
+        }
+
+        fn is_kept(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_floor_of_ours_is_told_from_what_a_store_begins_with() {
+        for of_store in [0, (now() / 1_000 * 999) | 1] {
+            let memory = Memory(Mutex::new(of_store));
+            let remembered = Remembered::read(&memory).await.expect("an answer");
+            assert!(!remembered.used && remembered.floor >= now() - SECOND);
+            assert!(!Remembered::read(&memory).await.expect("an answer").used, "until a server has been met");
+            remembered.keep(&memory, remembered.lifted()).await.expect("an answer");
+            assert!(Remembered::read(&memory).await.expect("an answer").used);
+        }
+    }
+
+    /// Whoever met the server first may be gone before it could raise the floor.
+    #[tokio::test]
+    async fn the_next_lift_is_above_what_was_given_after_one_that_nobody_kept() {
+        let memory = Memory(Mutex::new(now() + 3_600 * SECOND));
+        let unkept = Remembered::read(&memory).await.expect("an answer").lifted();
+        let other = Remembered::read(&memory).await.expect("an answer");
+        other.keep(&memory, unkept).await.expect("an answer");
+        assert!(Remembered::read(&memory).await.expect("an answer").lifted() > unkept + GIVEN_SINCE / 2);
+    }
+
+    #[tokio::test]
+    async fn meetings_alone_do_not_raise_a_floor_that_is_ahead() {
+        let ahead = now() + 3_600 * SECOND;
+        let memory = Memory(Mutex::new(ahead));
+        for given in 0..100 {
+            let remembered = Remembered::read(&memory).await.expect("an answer");
+            remembered.keep(&memory, ahead + given).await.expect("an answer");
+        }
+        assert_eq!(memory.raise(0).await.expect("an answer"), ahead);
+    }
 }

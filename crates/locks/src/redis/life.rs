@@ -14,6 +14,8 @@ pub(super) struct Info {
     pub(super) promoted: bool,
     /// Seconds.
     pub(super) uptime: u64,
+    /// Why it must not be given new leases, and what would do. Those that it has can still be renewed and released.
+    pub(super) unfit: Option<String>,
 }
 
 /// Why a server cannot be used.
@@ -33,7 +35,6 @@ pub(super) fn read(text: &str) -> Result<Info, Unfit> {
     };
     let needed = |name: &str| field(name).ok_or_else(|| Unfit::Settings(format!("INFO does not tell `{name}`")));
     check_version(&needed("redis_version")?)?;
-    check_policy(&needed("maxmemory_policy")?)?;
     if needed("role")? != "master" {
         return Err(Unfit::State("it is a replica: name the server that takes changes".to_owned()));
     }
@@ -41,7 +42,8 @@ pub(super) fn read(text: &str) -> Result<Info, Unfit> {
     let uptime = uptime.parse().map_err(|_| Unfit::Settings(format!("INFO tells an uptime of `{uptime}`")))?;
     // Forty zeros: it has never followed another.
     let promoted = field("master_replid2").is_some_and(|id| id.contains(|digit| digit != '0'));
-    Ok(Info { run: needed("run_id")?, replication: needed("master_replid")?, promoted, uptime })
+    let unfit = fault_of_policy(&needed("maxmemory_policy")?);
+    Ok(Info { run: needed("run_id")?, replication: needed("master_replid")?, promoted, uptime, unfit })
 }
 
 fn check_version(version: &str) -> Result<(), Unfit> {
@@ -55,14 +57,13 @@ fn check_version(version: &str) -> Result<(), Unfit> {
 }
 
 /// All keys of leases have an expiry, so that every policy but one may throw a held lease away to make room.
-fn check_policy(policy: &str) -> Result<(), Unfit> {
-    if policy == "noeviction" {
-        return Ok(());
-    }
-    Err(Unfit::Settings(format!(
-        "its `maxmemory-policy` is `{policy}`, which may throw held locks away: set it to `noeviction`, or use a server \
-         of its own for locks"
-    )))
+fn fault_of_policy(policy: &str) -> Option<String> {
+    (policy != "noeviction").then(|| {
+        format!(
+            "its `maxmemory-policy` is `{policy}`, which may throw held locks away: set it to `noeviction`, or use a \
+             server of its own for locks"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -75,24 +76,30 @@ mod tests {
 
     #[test]
     fn what_a_server_says_is_read() {
-        let info = Info { run: "aa".to_owned(), replication: "bb".to_owned(), promoted: false, uptime: 12 };
+        let (run, replication) = ("aa".to_owned(), "bb".to_owned());
+        let info = Info { run, replication, promoted: false, uptime: 12, unfit: None };
         assert_eq!(read(GOOD), Ok(info.clone()));
         let promoted = GOOD.replace("replid2:00", "replid2:0c");
         assert_eq!(read(&promoted), Ok(Info { promoted: true, ..info }));
     }
 
     #[test]
-    fn a_server_that_may_lose_leases_is_refused_with_what_to_do() {
-        for (before, after, told) in [
-            ("7.0.15", "6.0.16", "at least 6.2"),
-            ("7.0.15", "strange", "at least 6.2"),
-            ("noeviction", "allkeys-lru", "set it to `noeviction`"),
-            ("noeviction", "volatile-ttl", "set it to `noeviction`"),
-            ("run_id:aa", "", "run_id"),
-        ] {
+    fn a_server_that_cannot_keep_leases_is_refused_with_what_to_do() {
+        for (before, after, told) in
+            [("7.0.15", "6.0.16", "at least 6.2"), ("7.0.15", "strange", "at least 6.2"), ("run_id:aa", "", "run_id")]
+        {
             let Err(Unfit::Settings(detail)) = read(&GOOD.replace(before, after)) else { panic!("{after} is taken") };
             assert!(detail.contains(told), "{detail}");
         }
         assert!(matches!(read(&GOOD.replace("role:master", "role:slave")), Err(Unfit::State(_))));
+    }
+
+    #[test]
+    fn a_server_that_may_throw_leases_away_gets_no_more_of_them() {
+        for policy in ["allkeys-lru", "volatile-ttl"] {
+            let info = read(&GOOD.replace("noeviction", policy)).expect("what it has is renewed");
+            let told = info.unfit.expect(policy);
+            assert!(told.contains(policy) && told.contains("set it to `noeviction`"), "{told}");
+        }
     }
 }

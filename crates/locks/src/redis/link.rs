@@ -5,20 +5,21 @@
 //! `redis::aio::ConnectionManager`, which reconnects where nobody sees it. Each script also names the life that it was
 //! meant for, which covers what happens while a connection lasts.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::answer::{Strange, met};
-use super::floor::{lift, raise};
-use super::life::{self, Info, Unfit};
+use super::answer::{Meeting, Strange, met};
+use super::floor::Remembered;
+use super::life::{self, Unfit};
 use super::options::RedisOptions;
 use super::script::{MEET, Script, WAKE_CHANNEL};
+use crate::served::PLACE_MAX;
 use crate::{LeaseId, Unavailable, Waiters};
 
 /// How long a connection may take until it can be used: some round trips, and the store's answer about fences.
@@ -44,26 +45,26 @@ pub(super) struct Link {
     // Std mutexes: never over an await.
     current: Mutex<Option<Arc<Met>>>,
     /// The life that was last known, and when it was last heard of.
-    known: Mutex<Option<(Arc<Life>, Instant)>>,
+    known: Mutex<Option<(Life, Instant)>>,
+    /// The longest time to live that any node was known to give, in milliseconds.
+    longest: AtomicU64,
+    /// Why the server gets no new leases, as it was last looked at.
+    unfit: Mutex<Option<String>>,
     /// Held by whoever connects; the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Unmet)>>,
-    /// Told when a connection is lost.
-    pub(super) lost: Arc<Notify>,
+    /// Told when a connection is lost, or the server has become unfit: it is to be looked at sooner.
+    pub(super) changed: Arc<Notify>,
     closed: AtomicBool,
 }
 
-/// A life of a server: it ends when leases may have been forgotten.
-#[derive(Debug, PartialEq, Eq)]
-struct Life {
-    token: Arc<str>,
-    run: String,
-}
+/// The token of a life of a server: it ends when leases may have been forgotten.
+type Life = Arc<str>;
 
 /// A connection whose server has been met.
 #[derive(Debug)]
 struct Met {
     connection: MultiplexedConnection,
-    life: Arc<Life>,
+    life: Life,
     dead: Arc<AtomicBool>,
 }
 
@@ -74,19 +75,24 @@ pub(super) enum Unmet {
     Unfit(String),
     /// It does not answer, or not yet.
     Unavailable(String),
+    /// The floor of fences cannot be kept.
+    Unkept(String),
 }
 
 impl From<Unmet> for Unavailable {
     fn from(unmet: Unmet) -> Self {
         match unmet {
-            Unmet::Unfit(detail) | Unmet::Unavailable(detail) => Self(detail),
+            Unmet::Unfit(detail) | Unmet::Unavailable(detail) | Unmet::Unkept(detail) => Self(detail),
         }
     }
 }
 
 impl From<RedisError> for Unmet {
     fn from(error: RedisError) -> Self {
-        Self::Unavailable(error.to_string())
+        // Until somebody changes a password, or what its user may do.
+        let refused = error.kind() == ErrorKind::AuthenticationFailed
+            || matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"));
+        if refused { Self::Unfit(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
 }
 
@@ -113,8 +119,10 @@ impl Link {
             waiters,
             current: Mutex::default(),
             known: Mutex::default(),
+            longest: AtomicU64::default(),
+            unfit: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
-            lost: Arc::default(),
+            changed: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -128,6 +136,16 @@ impl Link {
         self.met().await.map(drop)
     }
 
+    /// Whether the server may be given new leases: it may have been set since it was met to throw some away.
+    pub(super) async fn fit(&self) -> Result<(), Unavailable> {
+        self.met().await?;
+        self.unfit().map_or(Ok(()), |detail| Err(Unavailable(detail)))
+    }
+
+    pub(super) fn unfit(&self) -> Option<String> {
+        lock(&self.unfit).clone()
+    }
+
     /// Runs a script; `args` are those that follow the token of the life.
     pub(super) async fn call(&self, script: &Script, args: Vec<Vec<u8>>) -> Result<Value, Unavailable> {
         let mut args = [vec![Vec::new()], args].concat();
@@ -135,7 +153,7 @@ impl Link {
         let mut again = true;
         loop {
             let met = self.met().await?;
-            args[0] = met.life.token.as_bytes().to_vec();
+            args[0] = met.life.as_bytes().to_vec();
             let answer = timeout(ANSWER_MAX, script.run(&mut met.connection.clone(), &args)).await;
             match answer {
                 Ok(Ok(value)) => {
@@ -163,11 +181,17 @@ impl Link {
         let met = self.met().await?;
         let outcome = timeout(CONNECT_MAX, self.meet(&mut met.connection.clone())).await;
         let failure = match outcome {
-            Ok(Ok((life, closed))) if life == *met.life => {
-                self.remember(&met.life);
+            Ok(Ok((life, closed))) if life == met.life => {
+                self.remember(&life);
+                // The connection stays: what is held there is renewed and released.
+                if let Some(detail) = self.unfit() {
+                    return Err(Unmet::Unfit(detail));
+                }
                 return if closed.is_zero() { Ok(()) } else { Err(Unmet::Unavailable(super::closed(closed))) };
             }
             Ok(Ok(_)) => Unmet::Unavailable("the server has begun another life".to_owned()),
+            // Whatever happens to the store, leases are renewed; until it is back a lift covers the fences that are given.
+            Ok(Err(unmet @ Unmet::Unkept(_))) => return Err(unmet),
             Ok(Err(unmet)) => unmet,
             Err(_) => Unmet::Unavailable(format!("no answer in {CONNECT_MAX:?}")),
         };
@@ -212,14 +236,14 @@ impl Link {
             .set_connection_timeout(Some(CONNECT_MAX))
             .set_response_timeout(Some(ANSWER_MAX))
             .set_pipeline_buffer_size(REQUESTS_MAX)
-            .set_push_sender(listener(self.waiters.clone(), dead.clone(), self.lost.clone()));
+            .set_push_sender(listener(self.waiters.clone(), dead.clone(), self.changed.clone()));
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let (life, closed) = self.meet(&mut connection).await?;
         connection.subscribe(format!("{WAKE_CHANNEL}{}", self.node)).await?;
         if !closed.is_zero() {
             tracing::warn!(server = self.options.describe(), "{}", super::closed(closed));
         }
-        let met = Arc::new(Met { connection, life: Arc::new(life), dead });
+        let met = Arc::new(Met { connection, life, dead });
         *lock(&self.current) = Some(met.clone());
         self.remember(&met.life);
         // News that came while there was no connection were missed.
@@ -231,47 +255,56 @@ impl Link {
     async fn meet(&self, connection: &mut MultiplexedConnection) -> Result<(Life, Duration), Unmet> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let info = life::read(&info)?;
-        let floor = raise(&*self.options.floor).await.map_err(unraised)?;
-        let (token, closed) = self.introduce(connection, &info, floor, false).await?;
-        if !token.is_empty() {
-            return Ok((Life { token, run: info.run }, closed));
+        if let (Some(detail), None) = (&info.unfit, &*lock(&self.known)) {
+            // There is nothing yet that could be renewed.
+            return Err(Unmet::Unfit(detail.clone()));
         }
-        let floor = lift(&*self.options.floor).await.map_err(unraised)?;
-        let (token, closed) = self.introduce(connection, &info, floor, true).await?;
-        Ok((Life { token, run: info.run }, closed))
-    }
-
-    async fn introduce(
-        &self,
-        connection: &mut MultiplexedConnection,
-        info: &Info,
-        floor: i64,
-        lifted: bool,
-    ) -> Result<(Arc<str>, Duration), Unmet> {
-        let (token, run) = self.known_lately();
+        self.note(info.unfit);
+        let remembered = kept(Remembered::read(&*self.options.floor)).await?;
         let args = [
-            info.run.clone(),
-            info.replication.clone(),
+            info.run,
+            info.replication,
             u8::from(info.promoted).to_string(),
             info.uptime.to_string(),
             self.options.max_ttl.as_millis().to_string(),
-            token,
-            run,
+            PLACE_MAX.as_millis().to_string(),
+            self.known_lately(),
+            u8::from(remembered.used).to_string(),
             LeaseId::random().to_string(),
-            floor.to_string(),
-            u8::from(lifted).to_string(),
+            remembered.floor.to_string(),
+            remembered.lifted().to_string(),
         ];
-        Ok(met(MEET.run(connection, &args.map(String::into_bytes)).await?)?)
+        let meeting = met(MEET.run(connection, &args.map(String::into_bytes)).await?)?;
+        let Meeting { token, closed, max_ttl, fence } = meeting;
+        kept(remembered.keep(&*self.options.floor, fence)).await?;
+        self.longest.fetch_max(u64::try_from(max_ttl.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        Ok((token, closed))
     }
 
-    /// Token and run of the life that was known; empty if all leases of that time have run out.
-    fn known_lately(&self) -> (String, String) {
-        let lately = |(_, heard): &&(_, Instant)| heard.elapsed() < self.options.max_ttl + ANSWER_MAX;
+    /// Says once when the server may not be given leases any more, and once when it may again.
+    fn note(&self, unfit: Option<String>) {
+        let mut noted = lock(&self.unfit);
+        if *noted == unfit {
+            return;
+        }
+        let server = self.options.describe();
+        match &unfit {
+            Some(detail) => tracing::error!(server, "no new locks are granted: {detail}"),
+            None => tracing::info!(server, "locks are granted again"),
+        }
+        *noted = unfit;
+        self.changed.notify_one();
+    }
+
+    /// The token of the life that was known; empty if all leases of that time have run out.
+    fn known_lately(&self) -> String {
+        let longest = Duration::from_millis(self.longest.load(Ordering::SeqCst));
+        let lately = |(_, heard): &&(Life, Instant)| heard.elapsed() < longest + ANSWER_MAX;
         let known = lock(&self.known);
-        known.as_ref().filter(lately).map(|(life, _)| (life.token.to_string(), life.run.clone())).unwrap_or_default()
+        known.as_ref().filter(lately).map(|(life, _)| life.to_string()).unwrap_or_default()
     }
 
-    fn remember(&self, life: &Arc<Life>) {
+    fn remember(&self, life: &Life) {
         *lock(&self.known) = Some((life.clone(), Instant::now()));
     }
 
@@ -284,7 +317,7 @@ impl Link {
         let mut current = lock(&self.current);
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, met)) {
             *current = None;
-            self.lost.notify_one();
+            self.changed.notify_one();
         }
     }
 }
@@ -322,8 +355,11 @@ fn ends_connection(error: &RedisError) -> bool {
         || error.to_string().contains("READONLY")
 }
 
-fn unraised(Unavailable(detail): Unavailable) -> Unmet {
-    Unmet::Unavailable(format!("the floor of fences could not be raised: {detail}"))
+/// What is asked of the memory of the floor, in its time.
+async fn kept<T>(asked: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unmet> {
+    let answer = timeout(ANSWER_MAX, asked).await;
+    let answer = answer.unwrap_or_else(|_| Err(Unavailable(format!("no answer in {ANSWER_MAX:?}"))));
+    answer.map_err(|Unavailable(detail)| Unmet::Unkept(format!("the floor of fences cannot be kept: {detail}")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -73,8 +73,14 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// The pauses between tries to connect: from the first, doubled up to the second.
 const RECONNECT_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// How often a server that gets no leases because of its settings is looked at: somebody is about to change them.
+const CHECK_EVERY_UNFIT: Duration = Duration::from_secs(5);
+
 /// Holders of one page beyond its first name: some megabytes.
 const PAGE_HOLDERS_MAX: usize = 10_000;
+
+/// Names that a page's script reads at once: few are read in vain.
+const NAMES_AT_ONCE: usize = 100;
 
 const STRANGE: &str = "the answer was not to what was asked";
 
@@ -84,16 +90,42 @@ impl RedisLocks {
     /// # Errors
     /// [`OpenRedisError`].
     pub async fn open(options: RedisOptions) -> Result<Self, OpenRedisError> {
+        let (service, met) = Self::start(options).await;
+        met.map(|()| service)
+    }
+
+    /// As [`Self::open`], for those who can do without locks for a while: if the server does not answer, or is not
+    /// ready, everything is `Unavailable` until it has been met.
+    ///
+    /// # Errors
+    /// [`OpenRedisError::Unfit`] alone: nothing but somebody who changes the server will help.
+    pub async fn open_lazily(options: RedisOptions) -> Result<Self, OpenRedisError> {
+        let (service, met) = Self::start(options).await;
+        match met {
+            Ok(()) => {}
+            Err(error @ OpenRedisError::Unfit { .. }) => return Err(error),
+            Err(error @ OpenRedisError::Unavailable { .. }) => {
+                tracing::warn!("{error}; there are no locks until it has been met");
+                service.leases().link.changed.notify_one();
+            }
+        }
+        Ok(service)
+    }
+
+    /// The service, and what came of the first try to connect.
+    async fn start(options: RedisOptions) -> (Self, Result<(), OpenRedisError>) {
         let (waiters, stopped) = (Arc::new(Waiters::default()), CancellationToken::new());
         let (place, max_ttl, service) = (options.describe(), options.max_ttl, options.service.clone());
         let link = Arc::new(Link::new(options, waiters.clone()));
-        link.connect().await.map_err(|unmet| match unmet {
+        let met = link.connect().await.map_err(|unmet| match unmet {
             Unmet::Unfit(detail) => OpenRedisError::Unfit { place: place.clone(), detail },
-            Unmet::Unavailable(detail) => OpenRedisError::Unavailable { place: place.clone(), detail },
-        })?;
+            Unmet::Unavailable(detail) | Unmet::Unkept(detail) => {
+                OpenRedisError::Unavailable { place: place.clone(), detail }
+            }
+        });
         tokio::spawn(keep(link.clone(), stopped.clone()));
         let _keeper = stopped.clone().drop_guard();
-        Ok(Self::new(OnRedis { link, waiters, max_ttl, place, stopped, _keeper }, service))
+        (Self::new(OnRedis { link, waiters, max_ttl, place, stopped, _keeper }, service), met)
     }
 }
 
@@ -102,11 +134,13 @@ async fn keep(link: Arc<Link>, stopped: CancellationToken) {
     let mut pause = RECONNECT_PAUSES.0;
     let work = async {
         loop {
+            let check_in = if link.unfit().is_some() { CHECK_EVERY_UNFIT } else { CHECK_EVERY };
             tokio::select! {
-                () = link.lost.notified() => {}
-                () = tokio::time::sleep(CHECK_EVERY) => {
-                    if let Err(unmet) = link.check().await {
-                        tracing::warn!(detail = Unavailable::from(unmet).0, "Redis is to be met again");
+                () = link.changed.notified() => {}
+                () = tokio::time::sleep(check_in) => {
+                    // That it is unfit has been said.
+                    if let Err(Unmet::Unavailable(detail) | Unmet::Unkept(detail)) = link.check().await {
+                        tracing::warn!(detail, "Redis has been looked at");
                     }
                 }
             }
@@ -124,6 +158,7 @@ async fn keep(link: Arc<Link>, stopped: CancellationToken) {
 
 impl OnRedis {
     async fn ask(&self, ask: &Ask, keep: Option<Duration>) -> Result<Asked, Unavailable> {
+        self.link.fit().await?;
         let keep = keep.map_or("-1".to_owned(), |keep| keep.as_millis().to_string());
         let mut args = vec![
             ask.lease().to_string().into_bytes(),
@@ -188,6 +223,7 @@ impl Leases for OnRedis {
             query.limit.clamp(1, PAGE_MAX).to_string(),
             PAGE_HOLDERS_MAX.to_string(),
             SCAN_MAX.to_string(),
+            NAMES_AT_ONCE.to_string(),
         ]);
         Ok(answer::page(self.link.call(&LIST, args).await?)?)
     }

@@ -56,3 +56,14 @@ fn command(name: &str, script: &str, args: &[Vec<u8>]) -> Cmd {
     command.arg(script).arg(1).arg(LIFE_KEY).arg(args);
     command
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_fence_is_that_of_the_law() {
+        let line = format!("\nlocal FENCE_MAX = {}\n", lockkeeper_store::limits::FENCE_MAX);
+        assert!(ASK.text.contains(&line));
+    }
+}

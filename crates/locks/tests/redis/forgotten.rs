@@ -1,13 +1,15 @@
 //! Servers that have forgotten leases: nobody gets a new one before those have run out, and fences never go back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lockkeeper_locks::{AcquireError, LockService as _, RedisLocks, RenewError};
-use lockkeeper_store::{SqliteOptions, SqliteStore, Store};
-use lockkeeper_testbed::{Proxy, Redis};
+use async_trait::async_trait;
+use lockkeeper_locks::{AcquireError, FenceFloor, LockService as _, RedisLocks, RenewError, Unavailable};
+use lockkeeper_store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
+use lockkeeper_testbed::{Proxy, Redis, shared_database};
 
-use crate::bench::{ask, blocking, fence, options, server, until};
+use crate::bench::{LONG, ask, blocking, fence, options, server, until};
 
 /// Short, for all of it is waited for.
 const MAX_TTL: Duration = Duration::from_millis(1_500);
@@ -150,18 +152,26 @@ async fn a_replica_promoted_behind_stays_out_and_fences_do_not_go_back() {
     drop(replica);
 }
 
+fn store_in(folder: &tempfile::TempDir) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(&folder.path().join("store.db"), SqliteOptions::default()).expect("an empty store"))
+}
+
+/// A node whose floor is kept in this store.
+async fn open_with(url: &str, store: &Arc<dyn Store>) -> RedisLocks {
+    let options = options(url).with_max_ttl(MAX_TTL).with_floor(Arc::new(store.clone()));
+    RedisLocks::open(options).await.expect("a server for locks")
+}
+
 /// The floor is the store's, so that a new process knows it too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_floor_of_fences_is_kept_in_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = SqliteStore::open(&folder.path().join("store.db"), SqliteOptions::default()).expect("an empty store");
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = store_in(&folder);
     // Another node's clock is an hour ahead.
     let ahead = (chrono::Utc::now().timestamp() + 3_600) << 20;
     store.fence_floor(ahead).await.expect("raised");
     let mut server = server().await;
-    let with_store = |url: &str| options(url).with_max_ttl(MAX_TTL).with_floor(Arc::new(store.clone()));
-    let service = RedisLocks::open(with_store(&server.url())).await.expect("a server for locks");
+    let service = open_with(&server.url(), &store).await;
     let (_, first) = granted_after(&service, "r").await;
     assert!(first > ahead);
     let _server = blocking(move || {
@@ -185,4 +195,111 @@ async fn a_server_that_was_never_used_is_open_at_once() {
             .expect("free");
         service.close().await;
     }
+}
+
+/// Also with a store, whatever that begins its floor with; and for all nodes that come at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_never_used_is_open_at_once_with_a_new_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = blocking(shared_database).await;
+    let postgres = PostgresOptions::from_url(&database.url()).expect("a good url");
+    let postgres = PostgresStore::open(postgres).await.expect("an empty store");
+    for store in [store_in(&folder), Arc::new(postgres)] {
+        let server = server().await;
+        let url = server.url();
+        let nodes = futures_util::future::join_all((0..4).map(|_| open_with(&url, &store))).await;
+        for (n, node) in nodes.iter().enumerate() {
+            node.acquire(&ask("ann", &format!("r{n}"), MAX_TTL), Duration::ZERO).await.expect("free");
+        }
+    }
+}
+
+/// What a node that knows of nothing finds empty was used, by what the store tells. `ahead`: other nodes' clocks, so that
+/// this one's does not make up for what it does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_comes_first_to_an_emptied_server_keeps_it_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store_in(&folder);
+    let mut server = server().await;
+    let before = open_with(&server.url(), &store).await;
+    let ahead = (chrono::Utc::now().timestamp() + 3_600) << 20;
+    store.fence_floor(ahead).await.expect("raised");
+    before.ping().await.expect("open");
+    for restarted in [false, true] {
+        // Not asked for anything afterwards: it believes in its lease.
+        let (_, held) = granted_after(&before, "r").await;
+        let emptied = Instant::now();
+        server = blocking(move || {
+            if restarted {
+                server.restart_empty();
+            } else {
+                server.command(&["FLUSHALL"]);
+            }
+            server
+        })
+        .await;
+        let fresh = open_with(&server.url(), &store).await;
+        let (_, next) = granted_after(&fresh, "r").await;
+        assert!(emptied.elapsed() >= NEARLY, "after {:?}", emptied.elapsed());
+        assert!(next > held, "{next} after {held}");
+    }
+}
+
+/// Behind the same address there is another server, which has been there for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_server_with_a_long_life_stays_out_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = store_in(&folder);
+    let (first, second, third) = (server().await, server().await, server().await);
+    let proxy = Arc::new(Proxy::start(first.address()));
+    let url = format!("redis://{}", proxy.address());
+    let mut known = open_with(&url, &store).await;
+    for (server, is_known) in [(&second, true), (&third, false)] {
+        let old = || async { server.info("uptime_in_seconds")?.parse().ok().filter(|uptime: &u64| *uptime >= 4) };
+        until(old).await;
+        let (_, held) = granted_after(&known, "r").await;
+        let replaced = Instant::now();
+        proxy.retarget(server.address());
+        proxy.cut();
+        proxy.resume();
+        if !is_known {
+            known.close().await;
+            known = open_with(&url, &store).await;
+        }
+        let (_, next) = granted_after(&known, "r").await;
+        assert!(replaced.elapsed() >= NEARLY, "after {:?}", replaced.elapsed());
+        assert!(next > held, "{next} after {held}");
+    }
+}
+
+/// A memory of the floor that can be away.
+#[derive(Default)]
+struct Away(AtomicBool);
+
+#[async_trait]
+impl FenceFloor for Away {
+    async fn raise(&self, at_least: i64) -> Result<i64, Unavailable> {
+        if self.0.load(Ordering::SeqCst) { Err(Unavailable("the store is away".to_owned())) } else { Ok(at_least) }
+    }
+
+    fn is_kept(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_keeps_newcomers_out_and_takes_nothing_from_others() {
+    let (server, floor) = (server().await, Arc::new(Away::default()));
+    let options = options(&server.url()).with_floor(floor.clone());
+    let service = RedisLocks::open(options.clone()).await.expect("a server for locks");
+    let held = ask("ann", "r", LONG);
+    service.acquire(&held, Duration::ZERO).await.expect("free");
+    floor.0.store(true, Ordering::SeqCst);
+    let told = service.ping().await.expect_err("the store is away").0;
+    assert!(told.contains("the store is away"), "{told}");
+    RedisLocks::open(options).await.expect_err("the store is away");
+    service.renew(held.lease()).await.expect("held");
+    service.acquire(&ask("bob", "s", LONG), Duration::ZERO).await.expect("free");
+    floor.0.store(false, Ordering::SeqCst);
+    service.ping().await.expect("all is well");
 }

@@ -7,7 +7,7 @@ use lockkeeper_locks::{
 };
 use lockkeeper_testbed::Redis;
 
-use crate::bench::{LONG, ask, blocking, open, options, server};
+use crate::bench::{LONG, ask, blocking, open, options, server, until};
 
 async fn refused(arguments: &'static [&'static str]) -> String {
     let server = blocking(move || Redis::start_with(arguments)).await;
@@ -27,21 +27,70 @@ async fn a_server_that_may_throw_locks_away_is_refused() {
     }
 }
 
-/// L16: and when it becomes one later.
+/// L16: and when it becomes one later it gets no more of them, and keeps those that it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_becomes_one_is_refused_when_it_is_looked_at() {
+async fn a_server_that_becomes_one_gets_no_new_leases() {
     let server = server().await;
     let service = open(&server.url()).await;
-    service.ping().await.expect("a good server");
+    let (ann, bob) = (ask("ann", "r", LONG), ask("bob", "s", LONG));
+    for held in [&ann, &bob] {
+        service.acquire(held, Duration::ZERO).await.expect("free");
+    }
     server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
     let told = service.ping().await.expect_err("it may lose locks").0;
     assert!(told.contains("allkeys-lfu"), "{told}");
-    match service.acquire(&ask("ann", "r", LONG), Duration::ZERO).await {
-        Err(AcquireError::Unavailable(told)) => assert!(told.contains("allkeys-lfu"), "{told}"),
-        other => panic!("{other:?}"),
+    for reconnected in [false, true] {
+        if reconnected {
+            server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+            server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+            until(|| async { service.renew(ann.lease()).await.ok() }).await;
+        }
+        match service.acquire(&ask("cid", "t", LONG), Duration::ZERO).await {
+            Err(AcquireError::Unavailable(told)) => {
+                assert!(told.contains("allkeys-lfu") && told.contains("set it to `noeviction`"), "{told}");
+            }
+            other => panic!("{other:?}"),
+        }
+        service.renew(ann.lease()).await.expect("it goes on");
     }
+    assert_eq!(service.release(ann.lease(), true).await, Ok(Release::Released));
     server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    crate::bench::until(|| async { service.ping().await.ok() }).await;
+    service.ping().await.expect("a good server again");
+    service.acquire(&ask("cid", "t", LONG), Duration::ZERO).await.expect("free");
+    service.renew(bob.lease()).await.expect("nothing was lost");
+}
+
+/// Whoever can do without locks for a while starts without them, and gets them once the server is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_there_yet_is_met_later() {
+    let mut server = server().await;
+    server.kill();
+    let service = RedisLocks::open_lazily(options(&server.url())).await.expect("it is met later");
+    let refused = service.acquire(&ask("ann", "r", LONG), Duration::ZERO).await;
+    assert!(matches!(refused, Err(AcquireError::Unavailable(_))), "{refused:?}");
+    service.ping().await.expect_err("nobody is there");
+    let _server = blocking(move || {
+        server.restart();
+        server
+    })
+    .await;
+    until(|| async { service.acquire(&ask("ann", "r", LONG), LONG).await.ok() }).await;
+}
+
+/// Waiting does not help where somebody has to change something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_unfit_is_refused_at_once() {
+    let server = blocking(|| Redis::start_with(&["--maxmemory-policy", "allkeys-lru"])).await;
+    let told = RedisLocks::open_lazily(options(&server.url())).await.expect_err("it may lose locks");
+    assert!(matches!(&told, OpenRedisError::Unfit { detail, .. } if detail.contains("noeviction")), "{told}");
+    let keys = server.command(&["KEYS", "*"]).texts().expect("a list");
+    assert!(keys.is_empty(), "nothing was written: {keys:?}");
+    server.command(&["CONFIG", "SET", "requirepass", "secret-1"]);
+    for password in ["", ":secret-2@"] {
+        let url = format!("redis://{password}{}", server.address());
+        let told = RedisLocks::open_lazily(options(&url)).await.expect_err("another password");
+        assert!(matches!(told, OpenRedisError::Unfit { .. }), "{told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

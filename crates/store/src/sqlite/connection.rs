@@ -25,7 +25,7 @@ const READER_CACHE_KIB: i64 = 1024;
 const LOG_KEPT_BYTES: i64 = checkpoint::END_PAGES * 4096;
 
 /// Statements kept prepared: more than there are.
-const STATEMENTS_KEPT: usize = 48;
+const STATEMENTS_KEPT: usize = 96;
 
 /// The first bytes of every SQLite file (<https://www.sqlite.org/fileformat2.html#magic_header_string>).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";

@@ -34,30 +34,23 @@ local function grant_again()
     return answer
 end
 
-if row and row.state == 'held' then
-    if row.ends > now then return grant_again() end
+if row and has_ended(row) then
     give_up(row)
     row = nil
 end
+if row and row.state == 'held' then return grant_again() end
 
 for _, claim in ipairs(claims) do clear(claim.name) end
 
-if row and row.ends <= now then
-    -- Its place has lapsed: whoever asks for the same has just cleared it away.
-    remove(row)
-    row = nil
-end
 if row and not same_claims(row, claims) then return { 'mismatch' } end
 local ticket = row and tonumber(row.ticket)
 
-if opens > now then
-    -- A clock that was set back must not keep it closed.
-    if opens > now + max_ttl then
-        opens = now + max_ttl
-        call('HSET', KEYS[1], 'opens', int(opens))
-    end
-    return { 'closed', int(opens - now) }
+-- A clock that was set back must not keep it closed.
+if since > now then
+    since = now
+    call('HSET', KEYS[1], 'since', int(since))
 end
+if since + max_ttl > now then return { 'closed', int(since + max_ttl - now) } end
 
 -- Who is in the way, told by its lease's row.
 local function in_the_way(name, other, holds)
@@ -103,7 +96,7 @@ end
 local function grant()
     if row then remove(row) end
     local ends, answer = ends_after(ttl), { 'granted' }
-    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl) }
+    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl), 'names', #claims }
     for _, claim in ipairs(claims) do
         local fence = fence_of(claim.name)
         put_holder(lease, claim.name, claim.capacity, ends)

@@ -2,10 +2,10 @@
 -- of them is one turn of the law, and runs alone.
 --
 -- KEYS[1] is the hash `life`; all other keys have its prefix, and with it its hash tag, so that they are in one slot:
---   life             token: drawn for each life of the server · before: that of the life before · run, replication: of
---                    the server in this life · opens: no new leases before · max_ttl · fence: the last one given · ticket:
---                    the last one drawn
---   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, ticket, node,
+--   life             token: drawn for each life of the server · since: what was given before may have been forgotten, so
+--                    that nobody gets a lease for max_ttl from then · max_ttl, place_max: the longest of all nodes ·
+--                    fence: the last one given · ticket: the last one drawn
+--   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, names, ticket, node,
 --                    and for each name a field `/NAME`: its capacity, and once it is held the fence
 --   held:NAME        sorted set: lease -> when it ends          capacity:NAME   lease -> how many may hold
 --   waiting:NAME     sorted set: lease -> ticket                lapses:NAME     lease -> when its place ends
@@ -30,15 +30,14 @@ local function int(number) return string.format('%.0f', number) end
 local function key(kind, name) return PREFIX .. kind .. ':' .. name end
 
 -- Set by `enter`.
-local max_ttl, kept, opens
+local max_ttl, kept, since
 
 -- False: the caller has met another life of the server, or this one has forgotten it.
 local function enter(token)
-    local life = call('HMGET', KEYS[1], 'token', 'max_ttl', 'opens')
+    local life = call('HMGET', KEYS[1], 'token', 'max_ttl', 'place_max', 'since')
     if life[1] ~= token then return false end
-    max_ttl, opens = tonumber(life[2]), tonumber(life[3])
-    -- Leases end within the first, places in queues within two minutes.
-    kept = int(math.max(max_ttl, 120000) + LOST_KEPT)
+    max_ttl, since = tonumber(life[2]), tonumber(life[4])
+    kept = int(math.max(max_ttl, tonumber(life[3])) + LOST_KEPT)
     return true
 end
 
@@ -61,6 +60,19 @@ local function read(lease)
     row.ends = tonumber(row.ends)
     return row
 end
+
+-- Whether a lease, or a place in a queue, is none any more. Its row alone does not tell: it outlives the end, and the
+-- clock may have been set back since others found it ended and took the names.
+local function has_ended(row)
+    if row.ends <= now then return true end
+    local set = row.state == 'held' and 'held' or 'waiting'
+    for _, claim in ipairs(row.claims) do
+        if not call('ZSCORE', key(set, claim.name), row.lease) then return true end
+    end
+    return false
+end
+
+local function ended_since(row) return int(math.min(row.ends, now)) end
 
 local function same_claims(row, claims)
     if #row.claims ~= #claims then return false end

@@ -1,15 +1,17 @@
--- ARGV: token, after which name (empty: from the first), most names, most holders, most names that are looked at.
+-- ARGV: token, after which name (empty: from the first), most names, most holders, most names that are looked at, and
+-- so many of them at a time.
 -- Answers: now, where the next page begins (empty: nowhere), then for each name: name, waiters, holders.
 if not enter(ARGV[1]) then return another_life() end
 local last, names_max, holders_max, looks_max = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local chunk = ARGV[6]
 
 local function holders_of(name)
     local told = {}
     for _, lease in ipairs(call('ZRANGEBYSCORE', key('held', name), '(' .. int(now), '+inf')) do
-        local row = call('HMGET', key('lease', lease), 'owner', 'host', '/' .. name, 'since', 'ends', 'ttl')
+        local row = call('HMGET', key('lease', lease), 'owner', 'host', '/' .. name, 'since', 'ends', 'ttl', 'names')
         if row[3] then
             local capacity, fence = row[3]:match('^(%d+) (%d+)$')
-            told[#told + 1] = { lease, row[1], row[2], capacity, fence, row[4], row[5], row[6] }
+            told[#told + 1] = { lease, row[1], row[2], capacity, fence, row[4], row[5], row[6], row[7] }
         end
     end
     return told
@@ -18,7 +20,7 @@ end
 local answer, names, holders, looks = { int(now), '' }, 0, 0, 0
 while true do
     local from = last == '' and '-' or '(' .. last
-    local found = call('ZRANGEBYLEX', PREFIX .. 'names', from, '+', 'LIMIT', 0, 100)
+    local found = call('ZRANGEBYLEX', PREFIX .. 'names', from, '+', 'LIMIT', 0, chunk)
     if #found == 0 then return answer end
     for _, name in ipairs(found) do
         local waiters = call('ZCOUNT', key('lapses', name), '(' .. int(now), '+inf')

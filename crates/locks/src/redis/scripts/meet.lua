@@ -1,45 +1,45 @@
 -- What a connection says first: which life of the server it has met.
 -- ARGV: run id, replication id, whether the server was promoted (1) or has always been a master (0), uptime (seconds),
--- the longest time to live (milliseconds), the token that the caller knew lately and the run id of that life (empty:
--- none), a new token, the floor of fences, whether that was lifted above fences that may have been forgotten (1).
+-- the longest time to live and the longest life of a place in a queue (milliseconds), the token that the caller knew
+-- lately (empty: none), whether the floor was ever raised for such a server (1), a new token, the floor of fences, the
+-- same lifted above fences that may have been forgotten.
 --
 -- A life ends whenever the server may have forgotten a lease: it was restarted, another one was promoted, somebody
--- emptied it. After that nobody gets a lease before all that may have been forgotten have run out; they are as old as
--- the beginning of this life at least. Where nothing of ours was found and nobody knew any, it is used for the first
--- time. Answers the token and for how long nobody gets a lease; no token: the floor is to be lifted first.
+-- emptied it. After that nobody gets a lease before all that may have been forgotten have run out. Where nothing of ours
+-- is found, they may have been given until now: by this server before it was emptied, or by another one that had its
+-- address. Only where nobody knows of any, it is used for the first time.
+-- Answers the token, for how long nobody gets a lease, the longest time to live, the last fence.
 local run, replication, promoted = ARGV[1], ARGV[2], ARGV[3] == '1'
 -- The uptime is a difference of whole seconds: this may have begun a second later.
 local started = math.min(now, now - (tonumber(ARGV[4]) - 1) * 1000)
-local known, known_run = ARGV[6], ARGV[7]
-local life = call('HMGET', KEYS[1], 'token', 'before', 'run', 'replication', 'opens', 'max_ttl', 'fence')
+local known, used, lifted = ARGV[7], ARGV[8] == '1', true
+local life = call('HMGET', KEYS[1], 'token', 'before', 'run', 'replication', 'since', 'max_ttl', 'place_max', 'fence')
 local token, before = life[1], life[2] or ''
-opens, max_ttl = tonumber(life[5] or '0'), math.max(tonumber(ARGV[5]), tonumber(life[6] or '0'))
+-- Of nodes that differ the longest counts, also for a time that another one began.
+max_ttl = math.max(tonumber(ARGV[5]), tonumber(life[6] or '0'))
+local place_max = math.max(tonumber(ARGV[6]), tonumber(life[7] or '0'))
+since = math.min(tonumber(life[5] or '0'), now)
 
-local function stay_closed(since) opens = math.max(opens, since + max_ttl) end
+local function begin(old) before, token = old, ARGV[9] end
 
-local function begin(old)
-    before, token = old, ARGV[8]
-end
+local function close(from) since = math.max(since, from) end
 
-local forgetful = true
 if not token then
     begin(known)
-    forgetful = known ~= ''
-    if forgetful then stay_closed((known_run ~= run and not promoted) and started or now) end
+    if known ~= '' or used then close(now) end
 elseif life[3] ~= run then
     begin(token)
-    stay_closed(promoted and now or started)
+    close(promoted and now or started)
 elseif life[4] ~= replication and promoted then
     begin(token)
-    stay_closed(now)
+    close(now)
 elseif known ~= '' and known ~= token and known ~= before then
     -- Emptied, and somebody who did not know that was here first.
-    stay_closed(now)
+    close(now)
 else
-    forgetful = false
+    lifted = false
 end
-if forgetful and ARGV[10] ~= '1' then return { '', '0' } end
-local fence = math.max(tonumber(life[7] or '0'), tonumber(ARGV[9]))
-call('HSET', KEYS[1], 'token', token, 'before', before, 'run', run, 'replication', replication, 'opens', int(opens),
-    'max_ttl', int(max_ttl), 'fence', int(fence))
-return { token, int(math.max(opens - now, 0)) }
+local fence = math.max(tonumber(life[8] or '0'), tonumber(lifted and ARGV[11] or ARGV[10]))
+call('HSET', KEYS[1], 'token', token, 'before', before, 'run', run, 'replication', replication, 'since', int(since),
+    'max_ttl', int(max_ttl), 'place_max', int(place_max), 'fence', int(fence))
+return { token, int(math.max(since + max_ttl - now, 0)), int(max_ttl), int(fence) }

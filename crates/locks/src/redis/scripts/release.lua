@@ -5,7 +5,8 @@ local row = read(lease)
 -- Also if the lease is there: the ask that got it may not have been the last of its name.
 if barred > 0 then call('SET', key('ended', lease), '', 'PX', int(barred)) end
 if not row then return { 'none' } end
+local ended = has_ended(row)
 give_up(row)
 if row.state == 'waits' then return { 'left' } end
-if row.ends > now then return { 'released' } end
-return { 'lost', int(row.ends) }
+if ended then return { 'lost', ended_since(row) } end
+return { 'released' }
