@@ -12,7 +12,8 @@ use crate::Unavailable;
 /// What is remembered of fences outside of the server that gives them.
 #[async_trait]
 pub trait FenceFloor: Send + Sync + 'static {
-    /// Raises the floor to `at_least`, if it is not there already. The floor afterwards: it never goes down.
+    /// Raises the floor to `at_least`, if it is not there already; with 0 it is only read. The floor afterwards: it never
+    /// goes down.
     ///
     /// # Errors
     /// [`Unavailable`]: it may or may not have been raised.
@@ -64,6 +65,7 @@ const GIVEN_SINCE: i64 = 60 * SECOND;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remembered {
     last: i64,
+    kept: bool,
     /// What no fence is given at or below.
     pub(super) floor: i64,
     /// Whether a floor was ever raised here for a server like this one.
@@ -75,13 +77,17 @@ impl Remembered {
         let last = memory.raise(0).await?;
         // Here floors are of whole seconds; those with which a store of its own accord begins are of milliseconds, or
         // nothing. One of these in a thousand is taken for one of ours, which costs a new server its first minute.
-        let used = memory.is_kept() && last > 0 && last % SECOND == 0;
-        Ok(Self { last, floor: last.max(now()), used })
+        let kept = memory.is_kept();
+        let used = kept && last > 0 && last % SECOND == 0;
+        Ok(Self { last, kept, floor: last.max(now()), used })
     }
 
-    /// The floor above every fence that was ever given, for a server that may have forgotten some.
-    pub(super) fn lifted(self) -> i64 {
-        self.floor.saturating_add(GIVEN_SINCE)
+    /// The floor above every fence that was ever given, for a server that may have forgotten some. `known`: this process
+    /// has met it before.
+    pub(super) fn lifted(self, known: bool) -> i64 {
+        // What a process remembers by itself is of other servers then: of as many as it meets, the lifts do not add up.
+        let from = if known || self.kept { self.floor } else { now() };
+        from.saturating_add(GIVEN_SINCE).max(self.floor)
     }
 
     /// Remembers that fences are given above this one, before any is. Only now: were it raised before the server knows
@@ -129,7 +135,7 @@ mod tests {
             let remembered = Remembered::read(&memory).await.expect("an answer");
             assert!(!remembered.used && remembered.floor >= now() - SECOND);
             assert!(!Remembered::read(&memory).await.expect("an answer").used, "until a server has been met");
-            remembered.keep(&memory, remembered.lifted()).await.expect("an answer");
+            remembered.keep(&memory, remembered.lifted(false)).await.expect("an answer");
             assert!(Remembered::read(&memory).await.expect("an answer").used);
         }
     }
@@ -138,10 +144,24 @@ mod tests {
     #[tokio::test]
     async fn the_next_lift_is_above_what_was_given_after_one_that_nobody_kept() {
         let memory = Memory(Mutex::new(now() + 3_600 * SECOND));
-        let unkept = Remembered::read(&memory).await.expect("an answer").lifted();
+        let unkept = Remembered::read(&memory).await.expect("an answer").lifted(false);
         let other = Remembered::read(&memory).await.expect("an answer");
         other.keep(&memory, unkept).await.expect("an answer");
-        assert!(Remembered::read(&memory).await.expect("an answer").lifted() > unkept + GIVEN_SINCE / 2);
+        assert!(Remembered::read(&memory).await.expect("an answer").lifted(false) > unkept + GIVEN_SINCE / 2);
+    }
+
+    #[tokio::test]
+    async fn new_servers_do_not_raise_the_floor_of_a_process_further_and_further() {
+        for _ in 0..10 {
+            let remembered = Remembered::read(&ProcessFloor).await.expect("an answer");
+            let lifted = remembered.lifted(false);
+            assert!(
+                !remembered.used && lifted >= now() + GIVEN_SINCE - SECOND && lifted <= now() + GIVEN_SINCE + SECOND
+            );
+            remembered.keep(&ProcessFloor, lifted).await.expect("an answer");
+        }
+        let remembered = Remembered::read(&ProcessFloor).await.expect("an answer");
+        assert!(remembered.lifted(true) >= remembered.floor + GIVEN_SINCE, "for one that was known");
     }
 
     #[tokio::test]

@@ -261,6 +261,8 @@ impl Link {
         }
         self.note(info.unfit);
         let remembered = kept(Remembered::read(&*self.options.floor)).await?;
+        let known = self.known_lately();
+        let lifted = remembered.lifted(!known.is_empty());
         let args = [
             info.run,
             info.replication,
@@ -268,11 +270,11 @@ impl Link {
             info.uptime.to_string(),
             self.options.max_ttl.as_millis().to_string(),
             PLACE_MAX.as_millis().to_string(),
-            self.known_lately(),
+            known,
             u8::from(remembered.used).to_string(),
             LeaseId::random().to_string(),
             remembered.floor.to_string(),
-            remembered.lifted().to_string(),
+            lifted.to_string(),
         ];
         let meeting = met(MEET.run(connection, &args.map(String::into_bytes)).await?)?;
         let Meeting { token, closed, max_ttl, fence } = meeting;
