@@ -41,6 +41,7 @@ const PUT_WAITER: &str = "INSERT INTO lease_waiters
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
     ON CONFLICT (resource, ticket) DO UPDATE SET lapses_ms = excluded.lapses_ms, cycle = excluded.cycle";
 const REMOVE_WAITER: &str = "DELETE FROM lease_waiters WHERE lease = ?2 AND resource = ?1";
+const HAS_LAPSED: &str = "SELECT 1 FROM lease_waiters WHERE resource = ?1 AND lapses_ms <= ?2 LIMIT 1";
 const REMOVE_LAPSED: &str = "DELETE FROM lease_waiters WHERE (resource, ticket) IN
     (SELECT resource, ticket FROM lease_waiters WHERE resource = ?1 AND lapses_ms <= ?2 ORDER BY lapses_ms LIMIT ?3)";
 
@@ -211,6 +212,9 @@ impl Table for Rows<'_> {
     }
 
     fn remove_lapsed(&mut self, resource: &str) -> rusqlite::Result<bool> {
+        if !self.connection.prepare_cached(HAS_LAPSED)?.exists(params![resource, self.now_ms()])? {
+            return Ok(false);
+        }
         let removed = self.execute(REMOVE_LAPSED, params![resource, self.now_ms(), LAPSED_AT_ONCE as i64])?;
         Ok(removed > 0)
     }
