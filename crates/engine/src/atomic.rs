@@ -202,7 +202,20 @@ impl Request {
 
     /// One attempt, holding all leases that it needs; they are given back before anybody waits.
     async fn with_leases(&mut self) -> Result<Attempt, AtomicFailure> {
-        self.leased = self.lease().await?;
+        // What an open commit came to needs no lock to be seen.
+        if !self.open.is_empty()
+            && let Some(successes) = self.settle().await?
+        {
+            return Ok(Attempt::Done(AtomicAnswer { successes, replayed: false }));
+        }
+        self.leased = match self.lease().await {
+            Ok(leased) => leased,
+            // A refusal stands only if the request had not taken effect before.
+            Err(failure) if self.open.is_empty() => {
+                return self.replayed().await?.map(Attempt::Done).ok_or(failure);
+            }
+            Err(failure) => return Err(failure),
+        };
         let attempt = self.with_slots().await;
         let leased = std::mem::take(&mut self.leased);
         self.inner.tasks.spawn(leased.release());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_model::definition::{Concurrency, Strategy};
+use lockkeeper_model::definition::{Concurrency, OnLockLoss, Strategy};
 use lockkeeper_model::{
     Action, Command, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide,
 };
@@ -184,7 +184,7 @@ impl Fold<'_> {
     /// Whether a command must not be decided without a lease that it has not: only where its strategy is `distributed`. To
     /// the others a lease is a matter of speed.
     fn lacks_lease(&self, pending: &Pending) -> Result<bool, Refusal> {
-        if !self.leases || pending.locks_gone {
+        if !self.leases {
             return Ok(false);
         }
         let command = &pending.command;
@@ -195,7 +195,9 @@ impl Fold<'_> {
         let Some(definition) = definition else { return Ok(false) };
         let current = self.current.as_deref();
         let state = current.map(|instance| instance.state.as_str());
-        if definition.concurrency_of(state, &command.action).strategy != Strategy::Distributed {
+        let own = definition.concurrency_of(state, &command.action);
+        let without = pending.locks_gone && own.on_lock_loss == OnLockLoss::RowLock;
+        if own.strategy != Strategy::Distributed || without {
             return Ok(false);
         }
         let Some(resource) = definition.lock_key(current, command)? else { return Ok(false) };

@@ -158,7 +158,12 @@ impl Guarded {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .process_group(0)
             .spawn()?;
-        let group = match channel.hear().await {
+        // A command on a disk that does not answer never starts: the lock is not held for it for ever.
+        let report = tokio::select! {
+            report = channel.hear() => report,
+            () = SystemClock.sleep_until(deadline.kill_at) => None,
+        };
+        let group = match report {
             Some(Report::Started { group }) => Pid::from_raw(group),
             Some(Report::Failed { errno }) => {
                 watchdog.wait()?;

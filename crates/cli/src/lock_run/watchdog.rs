@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, getpid, set_child_subreaper, waitid};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Signals;
 use super::channel::{Channel, Order, Report};
@@ -47,6 +48,7 @@ enum Cause {
 /// The command under watch.
 struct Watch {
     channel: Channel<Report, Order>,
+    children: Signal,
     group: Pid,
     terminate_at: Moment,
     kill_at: Moment,
@@ -63,10 +65,17 @@ pub(crate) async fn run(args: &WatchdogArgs) -> io::Result<()> {
     let stdin = handover::receive(&socket)?;
     let mut channel = Channel::<Report, Order>::new(socket)?;
     let Some(Order::Until { terminate_at, kill_at }) = channel.hear().await else { return Ok(()) };
+    let (terminate_at, kill_at) = (terminate_at.into(), kill_at.into());
+    // It may have stood still since that was said.
+    if SystemClock.now() >= terminate_at {
+        return channel.say(&Report::Failed { errno: Errno::TIME.raw_os_error() });
+    }
     set_child_subreaper(Some(getpid()))?;
+    // Heard of from here on: whoever started this may ignore it, and then nothing would be left of a short command to ask.
+    let children = signal(SignalKind::child())?;
     match start(&args.command, stdin) {
         Ok(group) => {
-            let mut watch = Watch { channel, group, terminate_at: terminate_at.into(), kill_at: kill_at.into() };
+            let mut watch = Watch { channel, children, group, terminate_at, kill_at };
             // Without a hearer it ends at once.
             let _heard = watch.channel.say(&Report::Started { group: group.as_raw_nonzero().get() });
             watch.run().await
@@ -116,7 +125,6 @@ impl Watch {
 
     /// Waits until the group has to be ended.
     async fn cause(&mut self) -> io::Result<Cause> {
-        let mut children = signal(SignalKind::child())?;
         loop {
             reap(Some(self.group));
             if self.peek(WaitIdOptions::EXITED)?.is_some() {
@@ -135,7 +143,7 @@ impl Watch {
                     None => return Ok(Cause::Orphaned),
                 },
                 () = SystemClock.sleep_until(self.terminate_at) => return Ok(Cause::Overdue),
-                _ = children.recv() => {}
+                _ = self.children.recv() => {}
             }
         }
     }

@@ -121,6 +121,19 @@ async fn a_client_that_goes_while_it_waits_gives_up(world: World) {
     acquire(&api, "r", &ask("eve", "1")).await.ok();
 }
 
+/// Nobody can ask again for what has no name.
+async fn a_wait_without_an_attempt_leaves_no_place_behind(world: World) {
+    let api = world.api();
+    let lease = acquire(&api, "r", &ask("ann", "1")).await.ok();
+    let nameless = json!({ "owner": "bob", "ttl_ms": 600_000, "wait_ms": 100 });
+    for _ in 0..3 {
+        acquire(&api, "r", &nameless).await.problem(409, "lock_timeout");
+    }
+    await_waiters(&api, 0).await;
+    post(&api, "/v1/locks/r/release", &json!({ "lease": lease["lease"] })).await.ok();
+    acquire(&api, "r", &ask("eve", "1")).await.ok();
+}
+
 /// A connection that breaks says nothing about its client: whoever asks again, wherever, has what it had.
 async fn a_broken_connection_costs_an_attempt_nothing(world: World) {
     let api = world.node(1).api();
@@ -228,6 +241,7 @@ in_both_worlds!(
     a_wait_that_ends_says_who_is_in_the_way,
     a_client_that_goes_while_it_waits_gives_up,
     a_broken_connection_costs_an_attempt_nothing,
+    a_wait_without_an_attempt_leaves_no_place_behind,
     owners_that_wait_in_a_circle_are_told,
     metrics_name_no_lock,
     a_server_that_stops_tells_those_who_wait,

@@ -82,11 +82,12 @@ impl Request {
         instance: &Instance,
         command: &Command,
     ) -> Result<Option<String>, Refusal> {
-        if self.locks_gone || !definition.may_lease() {
+        if !definition.may_lease() {
             return Ok(None);
         }
         let own = definition.concurrency_of(Some(&instance.state), &command.action);
-        if own.strategy != Strategy::Distributed {
+        let without = self.locks_gone && own.on_lock_loss == OnLockLoss::RowLock;
+        if own.strategy != Strategy::Distributed || without {
             return Ok(None);
         }
         let resource = definition.lock_key(Some(instance), command)?;

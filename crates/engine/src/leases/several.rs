@@ -68,9 +68,13 @@ impl Leases {
                 let (waited_ms, holder) = (waited_ms(begun.elapsed()), describe(&held_by));
                 Err(NotLeased::Refused(Refusal::LeaseTimeout { resource, waited_ms, holder }))
             }
-            Err(error @ (AcquireError::Unavailable(_) | AcquireError::Unsupported(_))) => {
+            Err(error @ AcquireError::Unavailable(_)) => {
                 self.note_gone(&error.to_string());
                 Err(NotLeased::Gone(error.to_string()))
+            }
+            // It serves others well.
+            Err(error @ AcquireError::Unsupported(_)) => {
+                Err(NotLeased::Gone(format!("the lock service cannot serve it: {error}")))
             }
             Err(error) => {
                 let detail = format!("{error}; nothing was written, send it again");

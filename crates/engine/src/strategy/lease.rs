@@ -1,7 +1,7 @@
 //! Under a lease: who needs one that it does not have leaves the batch and waits for it, holding nothing.
 
 use lockkeeper_model::Refusal;
-use lockkeeper_model::definition::Strategy;
+use lockkeeper_model::definition::{OnLockLoss, Strategy};
 
 use super::{Attempt, Step, plan};
 use crate::batch::{Judges, Member, Snapshot};
@@ -127,8 +127,10 @@ fn need(pending: &mut Pending, snapshot: &Snapshot, judges: &Judges, rung: Rung)
         }
         Strategy::Optimistic | Strategy::Pessimistic => false,
     };
+    // Elsewhere the definition may say otherwise about a lock service that is gone.
+    let without = pending.locks_gone && pending.concurrency.on_lock_loss == OnLockLoss::RowLock;
     let resource = match judges.lock_key(snapshot.instance.as_deref(), &pending.command) {
-        Ok(Some(resource)) if wanted && !pending.locks_gone => resource,
+        Ok(Some(resource)) if wanted && !without => resource,
         // Where there is no lock to be named, the decision says why.
         _ => {
             pending.lease = None;

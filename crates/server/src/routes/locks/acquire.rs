@@ -189,6 +189,8 @@ async fn acquire(
             hand_back.forget();
             Err(malformed(detail))
         }
+        // Its place in the queue is kept for who asks again; without an attempt nobody can, and it is given up.
+        Err(error @ AcquireError::LockTimeout { .. }) => Err(LockProblem::from(error).into()),
         Err(error) => {
             hand_back.forget();
             Err(LockProblem::from(error).into())
