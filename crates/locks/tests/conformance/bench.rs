@@ -67,12 +67,12 @@ impl Bench {
         matches!(self.service.renew(ask.lease()).await, Err(RenewError::Lost { .. }))
     }
 
-    /// Waits for it in a task of its own, until it has a place in the queue.
+    /// Waits for it in a task of its own, until it has a place in the queue, or an answer already.
     pub(crate) async fn queue(&self, ask: &Ask, wait: Duration) -> Waiting {
         let before = self.waiters(&ask.claims()[0].resource).await;
         let (service, asked) = (self.service.clone(), ask.clone());
         let task = tokio::spawn(async move { service.acquire(&asked, wait).await });
-        self.until(|| async { self.waiters(&ask.claims()[0].resource).await > before }).await;
+        self.until(|| async { task.is_finished() || self.waiters(&ask.claims()[0].resource).await > before }).await;
         Waiting(task)
     }
 
