@@ -56,7 +56,7 @@ pub(crate) async fn a_dropped_acquire_is_handed_back_at_once(bench: &Bench) {
 }
 
 pub(crate) async fn work_ends_when_it_is_lost(bench: &Bench) {
-    let lease = bench.locks.acquire("r", Acquire::new().ttl(SHORT)).await.expect("free");
+    let lease = bench.locks.acquire("r", Acquire::new().ttl(BRISK)).await.expect("free");
     assert_eq!(lease.run(|lease| async move { lease.fence().is_some() }).await, Ok(true));
     let work = lease.run(|_| std::future::pending::<()>());
     let (worked, taken) = tokio::join!(work, bench.service.force_release("r"));
@@ -82,11 +82,11 @@ pub(crate) async fn a_released_lease_stays_released(bench: &Bench) {
 }
 
 pub(crate) async fn no_longer_than_it_may_be_held(bench: &Bench) {
-    let most = SHORT * 2;
+    let most = BRISK * 3 / 2;
     let begun = Instant::now();
-    let lease = bench.locks.acquire("r", Acquire::new().ttl(SHORT).max_hold(most)).await.expect("free");
+    let lease = bench.locks.acquire("r", Acquire::new().ttl(BRISK).max_hold(most)).await.expect("free");
     assert_eq!(lease.lost().await.cause, LossCause::MaxHold);
-    assert!(begun.elapsed() >= most - SHORT / 10 && begun.elapsed() < most + AT_ONCE, "after {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= most - BRISK / 10 && begun.elapsed() < most + AT_ONCE, "after {:?}", begun.elapsed());
     let next = bench.locks.acquire("r", Acquire::new().wait(LONG)).await.expect("given back");
     next.release().await;
 }
