@@ -58,10 +58,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        // Neither is negative on this clock.
-        let (seconds, nanos) = (u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0));
-        Moment(Duration::new(seconds, nanos))
+        Moment(lockkeeper_store::since_boot())
     }
 
     async fn sleep_until(&self, until: Moment) {

@@ -115,7 +115,8 @@ fn heartbeat(ttl: Duration) -> Duration {
     (ttl / 3).clamp(HEARTBEAT_MIN, HEARTBEAT_MAX)
 }
 
-const STRANGE: &str = "the answer was not to what was asked";
+/// What is told of an answer that makes no sense.
+pub(crate) const STRANGE: &str = "the answer was not to what was asked";
 
 #[async_trait]
 impl<L: Leases> LockService for Served<L> {

@@ -32,7 +32,8 @@ impl StoreClock {
     }
 }
 
-fn since_boot() -> Duration {
+/// How long the machine runs, suspended or not (`CLOCK_BOOTTIME`, clock_gettime(2)).
+pub fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     // Neither is negative on this clock.
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -21,7 +21,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
-pub use clock::StoreClock;
+pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
 pub use fence::Fence;
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};

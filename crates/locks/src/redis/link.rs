@@ -98,7 +98,7 @@ impl From<RedisError> for Unmet {
 
 impl From<Strange> for Unmet {
     fn from(_: Strange) -> Self {
-        Self::Unavailable(super::STRANGE.to_owned())
+        Self::Unavailable(crate::served::STRANGE.to_owned())
     }
 }
 

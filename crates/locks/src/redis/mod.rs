@@ -82,8 +82,6 @@ const PAGE_HOLDERS_MAX: usize = 10_000;
 /// Names that a page's script reads at once: few are read in vain.
 const NAMES_AT_ONCE: usize = 100;
 
-const STRANGE: &str = "the answer was not to what was asked";
-
 impl RedisLocks {
     /// Connects. A connection that is lost later is made anew. Must be called within a tokio runtime.
     ///
@@ -191,7 +189,7 @@ fn closed(left: Duration) -> String {
 
 impl From<Strange> for Unavailable {
     fn from(_: Strange) -> Self {
-        Self(STRANGE.to_owned())
+        Self(crate::served::STRANGE.to_owned())
     }
 }
 

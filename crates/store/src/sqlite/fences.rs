@@ -27,15 +27,18 @@ const FLOOR: &str = "SELECT value FROM counters WHERE name = 'fence_floor'";
 const PUT_FLOOR: &str = "INSERT INTO counters (name, value) VALUES ('fence_floor', ?1)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
+/// The latest fence of a resource; none: none is known.
+pub(super) fn last(connection: &Connection, resource: &str) -> rusqlite::Result<Option<i64>> {
+    connection.prepare_cached(LAST)?.query_row([resource], |row| row.get(0)).optional()
+}
+
 /// The first of `fences` after which a later one has been seen, as the verdict on its set.
 pub(super) fn late(connection: &Connection, fences: &[Fence]) -> rusqlite::Result<Option<Verdict>> {
     if fences.is_empty() {
         return Ok(None);
     }
-    let mut select = connection.prepare_cached(LAST)?;
     for Fence { resource, fence } in fences {
-        let last: Option<i64> = select.query_row([&**resource], |row| row.get(0)).optional()?;
-        if let Some(last) = last.filter(|last| last > fence) {
+        if let Some(last) = last(connection, resource)?.filter(|last| last > fence) {
             return Ok(Some(Verdict::Fenced { resource: resource.clone(), fence: *fence, last }));
         }
     }

@@ -19,7 +19,6 @@ const ENDED: &str = "SELECT until_ms > ?2 FROM lease_ended WHERE lease = ?1";
 const PUT_ENDED: &str = "INSERT OR REPLACE INTO lease_ended (lease, until_ms) VALUES (?1, ?2)";
 const FORGET_ENDED: &str = "DELETE FROM lease_ended WHERE lease IN
     (SELECT lease FROM lease_ended WHERE until_ms <= ?1 ORDER BY until_ms LIMIT ?2)";
-const LAST_FENCE: &str = "SELECT last FROM fences WHERE resource = ?1";
 pub(super) const HOLDERS: &str =
     "SELECT resource, lease, capacity, fence, since_ms, expires_ms, ttl_ms, owner, host, names
     FROM lease_holders WHERE resource = ?1 ORDER BY lease";
@@ -122,8 +121,7 @@ impl Table for Rows<'_> {
     }
 
     fn last_fence(&mut self, resource: &str) -> rusqlite::Result<i64> {
-        let mut select = self.connection.prepare_cached(LAST_FENCE)?;
-        Ok(select.query_row([resource], |row| row.get(0)).optional()?.unwrap_or(0))
+        Ok(fences::last(self.connection, resource)?.unwrap_or(0))
     }
 
     fn put_fence(&mut self, resource: &Arc<str>, fence: i64) -> rusqlite::Result<()> {
