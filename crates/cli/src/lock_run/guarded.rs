@@ -245,8 +245,8 @@ impl Guarded {
         let Some(terminal) = &self.terminal else { return };
         let group = self.family.group;
         match Signal::from_named_raw(signal) {
-            // It wants the terminal, and it is our turn.
-            Some(Signal::TTIN | Signal::TTOU) if terminal.give_to(group) => {}
+            // It wanted the terminal. It may have got it since it was stopped; else it gets it if it is our turn.
+            Some(Signal::TTIN | Signal::TTOU) if terminal.is_of(group) || terminal.give_to(group) => {}
             Some(Signal::TSTP | Signal::TTIN | Signal::TTOU) => {
                 terminal.take_from(group);
                 // Returns when we are continued: after `fg` it is our turn again, after `bg` it is not.

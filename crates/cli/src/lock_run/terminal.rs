@@ -28,9 +28,14 @@ impl Terminal {
         self.turn() == Some(getpgrp()) && self.set(group)
     }
 
+    /// Whether it is `group`'s turn.
+    pub(super) fn is_of(&self, group: Pid) -> bool {
+        self.turn() == Some(group)
+    }
+
     /// Takes it back from `group`, if that has it.
     pub(super) fn take_from(&self, group: Pid) {
-        if self.turn() == Some(group) {
+        if self.is_of(group) {
             self.set(getpgrp());
         }
     }

@@ -20,6 +20,13 @@ fn in_a_pipeline_it_has_the_terminal_once_it_asks_for_it() {
 }
 
 #[test]
+fn who_was_stopped_for_want_of_the_terminal_and_has_it_by_now_goes_on() {
+    let reader = format!("kill -s TTIN $$; {READER}");
+    let shown = Holding::script(&reader).in_a_terminal("$HOLD; echo \"code: $?\"", &[("ready", "one\n")]);
+    assert!(shown.contains("command: one") && shown.contains("code: 9"), "{shown}");
+}
+
+#[test]
 fn ctrl_c_is_for_the_command() {
     let holding = Holding::script("trap 'exit 7' INT; echo ready; while :; do sleep 0.01; done");
     // A shell that waits for somebody who was interrupted too would end.
