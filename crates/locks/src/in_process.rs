@@ -33,7 +33,7 @@ impl InProcess {
     pub fn open(options: ServiceOptions) -> Self {
         let now = Utc::now().trunc_subsecs(3);
         let leases = InMemory {
-            rows: Mutex::new(Memory::new(now, lease::floor(now), false)),
+            rows: Mutex::new(Memory::new(now, lease::floor(now), false).granting_ahead()),
             start: (options.clock.now(), now),
             clock: options.clock.clone(),
             waiters: Waiters::default(),
@@ -51,7 +51,7 @@ impl InMemory {
         rows.raise_floor(lease::floor(now));
         for resource in rows.take_ended(SWEPT_AT_ONCE) {
             let Ok(woken) = law::sweep(&mut *rows, &resource);
-            woken.into_iter().for_each(|lease| self.waiters.wake(lease));
+            woken.into_iter().for_each(|woken| self.waiters.tell(woken));
         }
         work(&mut rows)
     }
@@ -61,7 +61,7 @@ impl InMemory {
 impl Leases for InMemory {
     async fn change(&self, request: LeaseRequest) -> Result<LeaseAnswer, Unavailable> {
         let Ok(answered) = self.with(|rows| law::apply(rows, &request));
-        answered.woken.into_iter().for_each(|lease| self.waiters.wake(lease));
+        answered.woken.into_iter().for_each(|woken| self.waiters.tell(woken));
         Ok(answered.answer)
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper_store::lease::{
-    Ask, Asked, Ended, Forced, HeldBy, Holder, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest, Renewed,
+    Ask, Asked, Ended, Forced, GrantedAhead, HeldBy, Holder, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest,
+    Renewed,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +77,7 @@ impl<L: Leases> Served<L> {
         self.leases.change(request).await
     }
 
-    /// One ask: a grant, or who is in the way and when to look again.
+    /// One ask: a grant, or a place in the queue.
     async fn ask(&self, ask: &Ask, keep: Option<Duration>) -> Result<Step, AcquireError> {
         let asked = self.options.clock.now();
         let request = LeaseRequest::Ask { ask: ask.clone(), keep };
@@ -88,7 +89,10 @@ impl<L: Leases> Served<L> {
                 let fences = fences.into_iter().map(Some).collect();
                 Ok(Step::Granted(Grant { asked, fences, usable: usable(ask.ttl()) }))
             }
-            Asked::Waiting { held_by, look_again, .. } => Ok(Step::Waiting { held_by, look_again }),
+            Asked::Waiting { held_by, look_again, ticket } => {
+                let keep = keep.unwrap_or_default();
+                Ok(Step::Waiting(Place { held_by, look_again, ticket, asked, keep }))
+            }
             Asked::Held(held_by) => Err(AcquireError::Held(Box::new(held_by))),
             Asked::Full { resource, waiters } => Err(AcquireError::Busy { resource, waiters }),
             Asked::Over => Err(AcquireError::Reused { ended: true }),
@@ -107,8 +111,34 @@ fn deaf_pause(is_next: bool) -> Duration {
 /// What came of one ask.
 enum Step {
     Granted(Grant),
-    Waiting { held_by: HeldBy, look_again: Option<Duration> },
+    Waiting(Place),
 }
+
+/// A place in the queue.
+struct Place {
+    held_by: HeldBy,
+    look_again: Option<Duration>,
+    ticket: i64,
+    /// Before it was asked for, and for how long from then it is kept.
+    asked: Moment,
+    keep: Duration,
+}
+
+impl Place {
+    /// The grant to who waited here; none: it is not worth using, or was made to the holder of another place, under the
+    /// same name. Asked again it lives for longer.
+    fn granted(&self, ask: &Ask, ahead: GrantedAhead, now: Moment) -> Option<Grant> {
+        // It ends no earlier on the server: see `GrantedAhead`.
+        let usable = usable(ask.ttl().min(self.keep));
+        let fences: Vec<_> = ahead.fences.into_iter().map(Some).collect();
+        let whole = ahead.ticket == self.ticket && fences.len() == ask.claims().len();
+        let grant = Grant { asked: self.asked, fences, usable };
+        (whole && grant.valid_until().since(now) >= ask.ttl() / WORTH_USING).then_some(grant)
+    }
+}
+
+/// The part of its time to live that a grant ahead has left to be used as it is; it is renewed soon.
+const WORTH_USING: u32 = 3;
 
 /// How often one who waits for a lease with this time to live asks again.
 fn heartbeat(ttl: Duration) -> Duration {
@@ -137,19 +167,24 @@ impl<L: Leases> LockService for Served<L> {
             let silence = place_kept(ask.ttl());
             let silence = if pause < left { silence.min(SILENCE_MAX) } else { silence };
             let keep = (!wait.is_zero()).then(|| pause + silence);
-            let (held_by, look_again) = match self.ask(ask, keep).await? {
+            let place = match self.ask(ask, keep).await? {
                 Step::Granted(grant) => return Ok(grant),
-                Step::Waiting { held_by, look_again } => (held_by, look_again),
+                Step::Waiting(place) => place,
             };
             if left.is_zero() {
                 let waited = clock.now().since(begun);
-                return Err(AcquireError::LockTimeout { waited, held_by: Box::new(held_by) });
+                return Err(AcquireError::LockTimeout { waited, held_by: Box::new(place.held_by) });
             }
-            let pause = if self.leases.hears_others() { pause } else { pause.min(deaf_pause(look_again.is_some())) };
-            let pause = look_again.map_or(pause, |look_again| pause.min(look_again + PAUSE_MIN)).max(PAUSE_MIN);
-            tokio::select! {
-                () = presence.woken() => {}
-                () = clock.sleep_until(now + pause) => {}
+            let is_next = place.look_again.is_some();
+            let pause = if self.leases.hears_others() { pause } else { pause.min(deaf_pause(is_next)) };
+            let pause = place.look_again.map_or(pause, |look_again| pause.min(look_again + PAUSE_MIN)).max(PAUSE_MIN);
+            let ahead = tokio::select! {
+                ahead = presence.woken() => ahead,
+                () = clock.sleep_until(now + pause) => None,
+            };
+            if let Some(grant) = ahead.and_then(|ahead| place.granted(ask, ahead, clock.now())) {
+                self.released.forget(ask.lease());
+                return Ok(grant);
             }
         }
     }

@@ -79,12 +79,12 @@ pub(crate) const PLACE_KEPT_MAX: Duration = Duration::from_secs(60);
 /// A lease that was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The instant before the request was sent that the grant answers, on the caller's own clock: the lease lives at
-    /// least for its time to live from then.
+    /// The instant before the request was sent that the grant answers, on the caller's own clock. One that had waited may
+    /// have been granted for less than its time to live from then: it is to be renewed soon.
     pub asked: Moment,
     /// The fence of each claim, in the order of the ask's claims; none: the backend has none.
     pub fences: Vec<Option<i64>>,
-    /// How much of the time to live may be used: less what clocks may differ and answers may take.
+    /// How much of the time that it was granted for may be used, from then: less what clocks may differ and answers may take.
     pub usable: Duration,
 }
 

@@ -1,10 +1,10 @@
-//! Who waits on this node, and how each is told to ask again.
+//! Who waits on this node, and how each is told to ask again, or that it has been granted what it waits for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_store::lease::LeaseId;
+use lockkeeper_store::lease::{GrantedAhead, LeaseId, Woken};
 use tokio::sync::watch;
 
 /// Those who wait on this node.
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub struct Waiters {
     // A std mutex: held to look something up, never over an await.
-    by_lease: Mutex<HashMap<LeaseId, watch::Sender<()>>>,
+    by_lease: Mutex<HashMap<LeaseId, watch::Sender<Option<GrantedAhead>>>>,
 }
 
 /// The presence of one who waits; it ends when this is dropped.
@@ -23,16 +23,16 @@ pub struct Presence<'a> {
     waiters: &'a Waiters,
     lease: LeaseId,
     // None only while it is dropped.
-    news: Option<watch::Receiver<()>>,
+    news: Option<watch::Receiver<Option<GrantedAhead>>>,
 }
 
 impl Waiters {
-    /// From now on `lease` hears when it is to ask again.
+    /// From now on `lease` hears what there is to hear.
     pub fn enter(&self, lease: LeaseId) -> Presence<'_> {
         let news = match self.lock().entry(lease) {
             Entry::Occupied(sender) => sender.get().subscribe(),
             Entry::Vacant(place) => {
-                let (sender, news) = watch::channel(());
+                let (sender, news) = watch::channel(None);
                 place.insert(sender);
                 news
             }
@@ -42,14 +42,19 @@ impl Waiters {
 
     /// Tells one to ask again, if it waits here.
     pub fn wake(&self, lease: LeaseId) {
-        if let Some(sender) = self.lock().get(&lease) {
-            sender.send_replace(());
+        self.tell(Woken { lease, granted: None });
+    }
+
+    /// Tells one, if it waits here.
+    pub fn tell(&self, woken: Woken) {
+        if let Some(sender) = self.lock().get(&woken.lease) {
+            sender.send_replace(woken.granted);
         }
     }
 
     /// Tells all to ask again: news were missed.
     pub fn wake_all(&self) {
-        self.lock().values().for_each(|sender| sender.send_replace(()));
+        self.lock().values().for_each(|sender| drop(sender.send_replace(None)));
     }
 
     /// How many wait here.
@@ -57,18 +62,19 @@ impl Waiters {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, watch::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, watch::Sender<Option<GrantedAhead>>>> {
         self.by_lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Presence<'_> {
-    /// Returns when it is told to ask again, at once if that was since the last time.
-    pub async fn woken(&mut self) {
-        if let Some(news) = &mut self.news {
-            // The sender stays in the map for as long as somebody is present.
-            let _told = news.changed().await;
-        }
+    /// Returns when there is something to hear, at once if that was since the last time: a grant ahead, or none: it is to
+    /// ask again, and if it has been granted it will hear of that then.
+    pub async fn woken(&mut self) -> Option<GrantedAhead> {
+        let news = self.news.as_mut()?;
+        // The sender stays in the map for as long as somebody is present.
+        let _told = news.changed().await;
+        news.borrow_and_update().clone()
     }
 }
 
@@ -98,6 +104,19 @@ mod tests {
         assert!(presence.woken().now_or_never().is_none(), "told once");
         waiters.wake_all();
         assert!(presence.woken().now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_grant_is_heard_of_once() {
+        let waiters = Waiters::default();
+        let lease = LeaseId::random();
+        let mut presence = waiters.enter(lease);
+        let granted = GrantedAhead { ticket: 3, fences: vec![7] };
+        waiters.tell(Woken { lease, granted: Some(granted.clone()) });
+        assert_eq!(presence.woken().now_or_never(), Some(Some(granted)));
+        assert!(presence.woken().now_or_never().is_none(), "told once");
+        waiters.wake_all();
+        assert_eq!(presence.woken().now_or_never(), Some(None));
     }
 
     #[test]

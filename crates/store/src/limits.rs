@@ -69,6 +69,10 @@ pub const HOLDERS_MAX: u32 = 1_000;
 /// milliseconds.
 pub const WAITERS_MAX: u64 = 10_000;
 
+/// Those who are granted ahead within one turn, such as many who wait to share a name: the turn stays short, and the next
+/// one is told to ask, which grants further ones.
+pub const GRANTS_AHEAD_MAX: usize = 32;
+
 /// How long the name of an ended try is remembered, so that a request that was under way for long cannot get it after
 /// all: longer than any connection stays silent.
 pub const ENDED_KEPT: Duration = Duration::from_secs(5 * 60);

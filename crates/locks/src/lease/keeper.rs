@@ -286,7 +286,8 @@ impl Keeper {
     fn granted(&mut self, grant: Grant) {
         let hold_until = self.plan.max_hold.map(|most| grant.asked + most);
         let valid_until = capped(grant.valid_until(), hold_until);
-        let renew_at = grant.asked + self.plan.ttl / 3;
+        // One that had waited may have been granted less than its time to live.
+        let renew_at = grant.asked + self.plan.ttl.min(grant.usable) / 3;
         self.failures = 0;
         self.not_before = grant.asked;
         self.phase = Phase::Held { valid_until, renew_at, hold_until };

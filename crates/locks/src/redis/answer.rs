@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_store::Timestamp;
-use lockkeeper_store::lease::{Asked, Ended, Forced, HeldBy, Holder, LeasePage, Mode, Renewed, ResourceView};
+use lockkeeper_store::lease::{
+    Asked, Ended, Forced, GrantedAhead, HeldBy, Holder, LeasePage, Mode, Renewed, ResourceView, Woken,
+};
 use redis::Value;
 
 /// An answer that cannot be read.
@@ -26,7 +28,8 @@ pub(super) fn asked(value: Value) -> Result<Answer, Strange> {
         "waiting" => {
             let held_by = held_by(words.list()?)?;
             let look_again = words.int()?;
-            Asked::Waiting { held_by, look_again: u64::try_from(look_again).ok().map(Duration::from_millis) }
+            let look_again = u64::try_from(look_again).ok().map(Duration::from_millis);
+            Asked::Waiting { held_by, look_again, ticket: words.int()? }
         }
         "held" => Asked::Held(held_by(words.list()?)?),
         "full" => Asked::Full { resource: words.text()?, waiters: words.number()? },
@@ -35,6 +38,19 @@ pub(super) fn asked(value: Value) -> Result<Answer, Strange> {
         "closed" => return Ok(Answer::Closed(Duration::from_millis(words.number()?))),
         _ => return Err(Strange),
     }))
+}
+
+/// What is said on the channel of a node: who is to ask again, or has been granted what it waited for.
+pub(super) fn woken(text: &[u8]) -> Result<Woken, Strange> {
+    let mut words = std::str::from_utf8(text).map_err(|_| Strange)?.split_ascii_whitespace();
+    let lease = words.next().ok_or(Strange)?.parse().map_err(|_| Strange)?;
+    let numbers: Result<Vec<i64>, _> = words.map(str::parse).collect();
+    let granted = match &*numbers.map_err(|_| Strange)? {
+        [] => None,
+        [_] => return Err(Strange),
+        [ticket, fences @ ..] => Some(GrantedAhead { ticket: *ticket, fences: fences.to_vec() }),
+    };
+    Ok(Woken { lease, granted })
 }
 
 pub(super) fn renewed(value: Value) -> Result<Renewed, Strange> {

@@ -14,7 +14,7 @@ use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisE
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::answer::{Meeting, Strange, met};
+use super::answer::{Meeting, Strange, met, woken};
 use super::floor::Remembered;
 use super::life::{self, Unfit};
 use super::options::RedisOptions;
@@ -324,7 +324,7 @@ impl Link {
     }
 }
 
-/// What a server says unasked: who is to ask again. And what the library says: that the connection is lost.
+/// What a server says unasked: who is to ask again, or has been granted what it waits for. And what the library says: that the connection is lost.
 fn listener(
     waiters: Arc<Waiters>,
     dead: Arc<AtomicBool>,
@@ -332,9 +332,10 @@ fn listener(
 ) -> impl Fn(PushInfo) -> Result<(), std::convert::Infallible> + Send + Sync + 'static {
     move |push| {
         match (push.kind, push.data.as_slice()) {
-            (PushKind::Message, [_channel, Value::BulkString(lease)]) => {
-                if let Some(lease) = std::str::from_utf8(lease).ok().and_then(|lease| lease.parse().ok()) {
-                    waiters.wake(lease);
+            (PushKind::Message, [_channel, Value::BulkString(text)]) => {
+                // Of what is not from a node of ours nothing is believed.
+                if let Ok(woken) = woken(text) {
+                    waiters.tell(woken);
                 }
             }
             (PushKind::Disconnection, _) => {

@@ -62,8 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_fence_is_that_of_the_law() {
+    fn the_limits_are_those_of_the_law() {
         let line = format!("\nlocal FENCE_MAX = {}\n", lockkeeper_store::limits::FENCE_MAX);
+        assert!(ASK.text.contains(&line));
+        let line = format!("\nlocal GRANTS_AHEAD_MAX = {}\n", lockkeeper_store::limits::GRANTS_AHEAD_MAX);
         assert!(ASK.text.contains(&line));
     }
 }

@@ -53,7 +53,8 @@ pub(crate) async fn a_wait_ends_and_keeps_its_place(bench: &Bench) {
     assert!(place_kept(LONG) > Duration::from_secs(5));
     bench.release(&holder).await;
     let held_by = bench.held(&ask("hasty", "r", LONG)).await;
-    assert_eq!((&*held_by.owner, held_by.holds), ("patient", false));
+    // It may have been granted what it waited for.
+    assert_eq!(&*held_by.owner, "patient");
     bench.service.acquire(&patient, SHORT).await.expect("its place was kept");
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use lockkeeper_locks::{Ask, Claim, HeldBy, Holder, LeaseId, LeaseQuery, Leases, Mode, Presence, RedisLocks};
 use lockkeeper_store::Timestamp;
-use lockkeeper_store::lease::{Asked, Ended, Forced, LeaseAnswer, LeaseRequest, Memory, Renewed, ResourceView, law};
+use lockkeeper_store::lease::{
+    Asked, Ended, Forced, LeaseAnswer, LeaseRequest, Memory, Renewed, ResourceView, Woken, law,
+};
 use lockkeeper_testbed::Redis;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -119,7 +121,7 @@ fn plain(request: &LeaseRequest, answer: &LeaseAnswer, seen: &mut Generations, m
         (LeaseAnswer::Ended(Ended::AlreadyLost { .. }), _) => "already lost".to_owned(),
         (LeaseAnswer::Ended(Ended::Left), _) if moving => "already lost".to_owned(),
         (LeaseAnswer::Asked(Asked::Held(held_by)), _) => format!("held {}", in_the_way(held_by)),
-        (LeaseAnswer::Asked(Asked::Waiting { held_by, look_again }), _) => {
+        (LeaseAnswer::Asked(Asked::Waiting { held_by, look_again, .. }), _) => {
             format!("waiting {} {look_again:?}", in_the_way(held_by))
         }
         (answer, _) => format!("{answer:?}"),
@@ -143,10 +145,13 @@ fn told_all(views: &[ResourceView], seen: &mut Generations) -> Vec<(String, Vec<
     views.iter().map(|view| (view.resource.to_string(), holders(view, seen), view.waiters)).collect()
 }
 
-/// Those who were told to ask again since the last time.
-fn woken(present: &mut HashMap<LeaseId, Presence<'_>>) -> Vec<LeaseId> {
-    let told = present.iter_mut().filter_map(|(lease, presence)| presence.woken().now_or_never().map(|()| *lease));
-    let mut told: Vec<LeaseId> = told.collect();
+/// Those who were told something since the last time, and how many fences they were given.
+fn woken(present: &mut HashMap<LeaseId, Presence<'_>>) -> Vec<(LeaseId, usize)> {
+    let told = present.iter_mut().filter_map(|(lease, presence)| {
+        let granted = presence.woken().now_or_never()?;
+        Some((*lease, granted.map_or(0, |granted| granted.fences.len())))
+    });
+    let mut told: Vec<_> = told.collect();
     told.sort_unstable();
     told
 }
@@ -157,7 +162,8 @@ async fn as_in_memory(moving: bool) {
     let service = open(&server.url()).await;
     let redis = service.leases();
     let at = |millis| Timestamp::from_timestamp_millis(millis).expect("a time");
-    let (mut draw, mut memory, mut now) = (Draw::new(seed(), moving), Memory::new(at(START), 1, false), START);
+    let (mut draw, mut memory, mut now) =
+        (Draw::new(seed(), moving), Memory::new(at(START), 1, false).granting_ahead(), START);
     let (mut ours, mut theirs) = (Generations::default(), Generations::default());
     let (mut present, mut told) = (HashMap::new(), HashSet::new());
     for step in 0..STEPS {
@@ -166,11 +172,11 @@ async fn as_in_memory(moving: bool) {
         }
         let request = draw.request();
         let before = memory.clone();
-        let Ok(mut expected) = law::apply(&mut memory, &request);
+        let Ok(expected) = law::apply(&mut memory, &request);
         let found = redis.change(request.clone()).await.expect("an answer");
         let expected_text = plain(&request, &expected.answer, &mut theirs, moving);
         assert_eq!(plain(&request, &found, &mut ours, moving), expected_text, "step {step}: {request:?}");
-        is_there(&found, &before);
+        is_there(&found, [&before, &memory]);
         // News come on the same connection: those of before are here with the answer to the next question.
         let page = redis.page(&LeaseQuery { after: None, limit: 100 }).await.expect("a page");
         let listed = memory.list(&LeaseQuery { after: None, limit: 100 });
@@ -185,12 +191,14 @@ async fn as_in_memory(moving: bool) {
             // What has lapsed may be taken away in another turn than in memory; then its waiter is told in that one. But
             // whoever is to ask has been told since it last asked.
             told.extend(found);
-            expected.woken.retain(|lease| !asks(&request, *lease));
-            assert!(expected.woken.iter().all(|lease| told.contains(lease)), "step {step}: {request:?} {expected:?}");
-            told.retain(|lease| !asks(&request, *lease));
+            let mut expected = expected.woken.iter().map(|woken| woken.lease).filter(|lease| !asks(&request, *lease));
+            assert!(expected.all(|lease| told.iter().any(|(told, _)| *told == lease)), "step {step}: {request:?}");
+            told.retain(|(lease, _)| !asks(&request, *lease));
         } else {
-            expected.woken.sort_unstable();
-            assert_eq!(found, expected.woken, "step {step}: {request:?}");
+            let count = |woken: &Woken| woken.granted.as_ref().map_or(0, |granted| granted.fences.len());
+            let mut expected: Vec<_> = expected.woken.iter().map(|woken| (woken.lease, count(woken))).collect();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "step {step}: {request:?}");
         }
         now += draw.pause();
         server.set_clock(now);
@@ -200,10 +208,11 @@ async fn as_in_memory(moving: bool) {
     leaves_nothing(&server, &service, now).await;
 }
 
-/// Whoever is told to be in the way holds the name.
-fn is_there(answer: &LeaseAnswer, memory: &Memory) {
+/// Whoever is told to be in the way held the name before, or has been granted it in the same turn.
+fn is_there(answer: &LeaseAnswer, tables: [&Memory; 2]) {
     let LeaseAnswer::Asked(Asked::Held(held_by) | Asked::Waiting { held_by, .. }) = answer else { return };
-    let listed = memory.list(&LeaseQuery { after: None, limit: 100 }).resources;
+    let query = LeaseQuery { after: None, limit: 100 };
+    let listed: Vec<_> = tables.iter().flat_map(|memory| memory.list(&query).resources).collect();
     let holders = listed.iter().filter(|view| view.resource == held_by.resource).flat_map(|view| &view.holders);
     let mut told = holders.map(|holder| (&holder.owner, &holder.host, holder.since));
     let is_held = told.any(|told| told == (&held_by.owner, &held_by.host, held_by.since));

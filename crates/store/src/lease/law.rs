@@ -7,18 +7,19 @@
 //! - A grant on a name that nobody holds begins a generation: its fence is above all before. Whoever joins holders has
 //!   their fence, so that they do not fence each other off.
 //! - A release, and whatever else makes room, wakes the first waiter alone; it asks again, and its own grant wakes the
-//!   next one if there is room for it too.
+//!   next one if there is room for it too. Where the table grants ahead, the first waiter is granted in that same turn if
+//!   all of its names are to be had, and hears of it: a hand-off costs it no further request.
 //! - A lease that has expired is nobody's, whether its rows are still there or not; renewals and ends never make one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Answered, Ask, Asked, Claim, Ended, Forced, HeldBy, Holder, LeaseAnswer, LeaseId, LeaseRequest, Renewed, Table,
-    Waiter,
+    Answered, Ask, Asked, Claim, Ended, Forced, GrantedAhead, HeldBy, Holder, LeaseAnswer, LeaseId, LeaseRequest, Mode,
+    Renewed, Table, Waiter, Woken,
 };
 use crate::Timestamp;
-use crate::limits::{ENDED_KEPT, FENCE_MAX, WAITERS_MAX};
+use crate::limits::{ENDED_KEPT, FENCE_MAX, GRANTS_AHEAD_MAX, WAITERS_MAX};
 
 /// Does what is asked.
 ///
@@ -36,11 +37,11 @@ pub fn apply<T: Table>(table: &mut T, request: &LeaseRequest) -> Result<Answered
     Ok(Answered { answer, woken: turn.woken, wrote: turn.wrote })
 }
 
-/// Takes away what has ended on a name that nobody may ask for again; those who are to ask again now.
+/// Takes away what has ended on a name that nobody may ask for again; those who wait and have something to hear.
 ///
 /// # Errors
 /// Those of the table.
-pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<LeaseId>, T::Error> {
+pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<Woken>, T::Error> {
     let mut turn = Turn { table, woken: Vec::new(), wrote: false };
     turn.clear(resource)?;
     Ok(turn.woken)
@@ -49,8 +50,16 @@ pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<LeaseId
 /// One request at work.
 struct Turn<'a, T> {
     table: &'a mut T,
-    woken: Vec<LeaseId>,
+    woken: Vec<Woken>,
     wrote: bool,
+}
+
+/// Who is to hold some names.
+struct Grantee<'a> {
+    lease: LeaseId,
+    owner: &'a Arc<str>,
+    host: &'a Arc<str>,
+    ttl: Duration,
 }
 
 /// What stands between an ask and one of its names.
@@ -70,9 +79,29 @@ impl<T: Table> Turn<'_, T> {
         if !held.is_empty() {
             return self.grant_again(ask, held);
         }
-        for claim in ask.claims().iter() {
-            self.clear(&claim.resource)?;
+        let mut dropped = Vec::new();
+        for Claim { resource, .. } in ask.claims().iter() {
+            if self.drop_dead(resource)? {
+                dropped.push(resource);
+            }
         }
+        let asked = self.ask_of_the_living(ask, keep)?;
+        // Not before: the asker itself may be the first there.
+        for resource in dropped {
+            self.wake(resource)?;
+        }
+        let granted = self.woken.iter().any(|woken| woken.lease == lease && woken.granted.is_some());
+        self.woken.retain(|woken| woken.lease != lease);
+        if granted {
+            // By one that was granted in between and shares a name with it.
+            let held = self.table.held(lease)?;
+            return self.grant_again(ask, held);
+        }
+        Ok(asked)
+    }
+
+    /// Decides an ask for names whose dead have been taken away.
+    fn ask_of_the_living(&mut self, ask: &Ask, keep: Option<Duration>) -> Result<Asked, T::Error> {
         let waited = self.own_places(ask)?;
         if let Some(cycle) = waited.iter().find_map(|(_, waiter)| waiter.cycle.clone()) {
             self.leave(&waited)?;
@@ -82,7 +111,7 @@ impl<T: Table> Turn<'_, T> {
             return Ok(Asked::Mismatch);
         }
         let ticket = waited.first().map(|(_, waiter)| waiter.ticket);
-        match self.obstacle(ask, ticket)? {
+        match self.obstacle(ask.claims().iter().map(wanted), ticket)? {
             None => self.grant(ask, &waited),
             Some(obstacle) => self.queue(ask, keep, &waited, obstacle),
         }
@@ -97,7 +126,7 @@ impl<T: Table> Turn<'_, T> {
         for claim in ask.claims().iter() {
             let Some((resource, holder)) = held.iter().find(|(name, _)| *name == claim.resource) else { continue };
             fences.push(holder.fence.unwrap_or_default());
-            self.put_holder(resource, Holder { ttl: ask.ttl(), ..holder.clone() })?;
+            self.prolong(resource, Holder { ttl: ask.ttl(), ..holder.clone() })?;
         }
         Ok(Asked::Granted { fences })
     }
@@ -112,23 +141,28 @@ impl<T: Table> Turn<'_, T> {
         Ok(waited)
     }
 
-    /// What keeps an ask from its names now: told is the first of them, and until when the last of them is held. `ticket`: its place in the queue, if it has one.
-    fn obstacle(&mut self, ask: &Ask, ticket: Option<i64>) -> Result<Option<Obstacle>, T::Error> {
+    /// What keeps an ask from its names now: told is the first of them, and until when the last of them is held.
+    /// `ticket`: its place in the queue, if it has one.
+    fn obstacle<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = (&'a Arc<str>, Mode)>,
+        ticket: Option<i64>,
+    ) -> Result<Option<Obstacle>, T::Error> {
         let mut obstacle: Option<Obstacle> = None;
-        for claim in ask.claims().iter() {
-            let first = self.table.first_waiter(&claim.resource)?;
+        for (resource, mode) in names {
+            let first = self.table.first_waiter(resource)?;
             if let Some(first) = first.filter(|first| ticket.is_none_or(|ticket| first.ticket < ticket)) {
-                return Ok(Some(Obstacle { held_by: kept_for(&claim.resource, &first), until: None }));
+                return Ok(Some(Obstacle { held_by: kept_for(resource, &first), until: None }));
             }
-            let holders = self.table.holders(&claim.resource)?;
-            if has_room(claim, &holders) {
+            let holders = self.table.holders(resource)?;
+            if has_room(mode, &holders) {
                 continue;
             }
             // The first of them to expire: only then can there be room, unless somebody releases.
             let Some(until) = holders.iter().map(|holder| holder.expires).min() else { continue };
             match &mut obstacle {
                 None => {
-                    let held_by = held_by(&claim.resource, &holders[0]);
+                    let held_by = held_by(resource, &holders[0]);
                     obstacle = Some(Obstacle { held_by, until: Some(until) });
                 }
                 Some(other) => other.until = other.until.max(Some(until)),
@@ -139,33 +173,48 @@ impl<T: Table> Turn<'_, T> {
 
     fn grant(&mut self, ask: &Ask, waited: &[(Arc<str>, Waiter)]) -> Result<Asked, T::Error> {
         self.leave_quietly(waited)?;
-        let mut fences = Vec::with_capacity(ask.claims().len());
-        for claim in ask.claims().iter() {
-            let holders = self.table.holders(&claim.resource)?;
-            // Whoever joins is of the holders' generation.
-            let fence = match holders.iter().filter_map(|holder| holder.fence).max() {
-                Some(fence) => fence,
-                None => self.next_fence(&claim.resource)?,
-            };
-            let now = self.table.now();
-            let holder = Holder {
-                lease: ask.lease(),
-                names: u32::try_from(ask.claims().len()).unwrap_or(u32::MAX),
-                owner: ask.owner().clone(),
-                host: ask.host().clone(),
-                mode: claim.mode,
-                fence: Some(fence),
-                since: now,
-                expires: now,
-                ttl: ask.ttl(),
-            };
-            self.put_holder(&claim.resource, holder)?;
-            fences.push(fence);
-        }
+        let grantee = Grantee { lease: ask.lease(), owner: ask.owner(), host: ask.host(), ttl: ask.ttl() };
+        let fences = self.hold(&grantee, ask.claims().iter().map(wanted), None)?;
         for claim in ask.claims().iter() {
             self.wake(&claim.resource)?;
         }
         Ok(Asked::Granted { fences })
+    }
+
+    /// Gives it these names, until `at_most` if there is one; its fences.
+    fn hold<'a>(
+        &mut self,
+        grantee: &Grantee<'_>,
+        names: impl ExactSizeIterator<Item = (&'a Arc<str>, Mode)>,
+        at_most: Option<Timestamp>,
+    ) -> Result<Vec<i64>, T::Error> {
+        let mut fences = Vec::with_capacity(names.len());
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        for (resource, mode) in names {
+            let holders = self.table.holders(resource)?;
+            // Whoever joins is of the holders' generation.
+            let fence = match holders.iter().filter_map(|holder| holder.fence).max() {
+                Some(fence) => fence,
+                None => self.next_fence(resource)?,
+            };
+            let now = self.table.now();
+            let ends = at_most.map_or(now + grantee.ttl, |at_most| at_most.min(now + grantee.ttl));
+            let holder = Holder {
+                lease: grantee.lease,
+                names: count,
+                owner: grantee.owner.clone(),
+                host: grantee.host.clone(),
+                mode,
+                fence: Some(fence),
+                since: now,
+                expires: ends + BEGUN,
+                ttl: grantee.ttl,
+            };
+            self.wrote = true;
+            self.table.put_holder(resource, &holder)?;
+            fences.push(fence);
+        }
+        Ok(fences)
     }
 
     fn next_fence(&mut self, resource: &Arc<str>) -> Result<i64, T::Error> {
@@ -211,12 +260,13 @@ impl<T: Table> Turn<'_, T> {
                 since,
                 lapses: now + keep,
                 cycle: None,
+                ttl: Some(ask.ttl()),
             };
             self.wrote = true;
             self.table.put_waiter(&claim.resource, &waiter)?;
         }
         let look_again = obstacle.until.map(|until| (until - now).to_std().unwrap_or_default());
-        Ok(Asked::Waiting { held_by: obstacle.held_by, look_again })
+        Ok(Asked::Waiting { held_by: obstacle.held_by, look_again, ticket })
     }
 
     fn renew(&mut self, lease: LeaseId) -> Result<Renewed, T::Error> {
@@ -228,7 +278,7 @@ impl<T: Table> Turn<'_, T> {
             return Ok(Renewed::Lost { since: Some(since) });
         }
         for (resource, holder) in rows {
-            self.put_holder(&resource, holder)?;
+            self.prolong(&resource, holder)?;
         }
         Ok(Renewed::Renewed { ttl })
     }
@@ -255,11 +305,16 @@ impl<T: Table> Turn<'_, T> {
     }
 
     fn force(&mut self, resource: &Arc<str>) -> Result<Forced, T::Error> {
-        self.clear(resource)?;
+        let dropped = self.drop_dead(resource)?;
         let holders = self.table.holders(resource)?;
+        let mut rows = Vec::new();
         for holder in &holders {
-            let rows = self.table.held(holder.lease)?;
-            self.give_up(&rows)?;
+            rows.extend(self.table.held(holder.lease)?);
+        }
+        // All of them before anybody is granted what they held.
+        self.give_up(&rows)?;
+        if dropped {
+            self.wake(resource)?;
         }
         Ok(Forced { holders })
     }
@@ -288,8 +343,13 @@ impl<T: Table> Turn<'_, T> {
         Ok(rows)
     }
 
-    /// Takes away what has expired or lapsed on a name.
+    /// Takes away what has expired or lapsed on a name, and wakes who waited for that.
     fn clear(&mut self, resource: &Arc<str>) -> Result<(), T::Error> {
+        if self.drop_dead(resource)? { self.wake(resource) } else { Ok(()) }
+    }
+
+    /// Takes away what has expired or lapsed on a name; whether there was anything.
+    fn drop_dead(&mut self, resource: &Arc<str>) -> Result<bool, T::Error> {
         let now = self.table.now();
         let mut made_room = false;
         for holder in self.table.holders(resource)?.iter().filter(|holder| holder.expires <= now) {
@@ -301,13 +361,12 @@ impl<T: Table> Turn<'_, T> {
             self.wrote = true;
             made_room = true;
         }
-        if made_room { self.wake(resource) } else { Ok(()) }
+        Ok(made_room)
     }
 
-    fn put_holder(&mut self, resource: &Arc<str>, holder: Holder) -> Result<(), T::Error> {
+    fn prolong(&mut self, resource: &Arc<str>, holder: Holder) -> Result<(), T::Error> {
         self.wrote = true;
-        // Counted in whole milliseconds, and never shorter than asked: this one has already begun.
-        let expires = self.table.now() + holder.ttl + Duration::from_millis(1);
+        let expires = self.table.now() + holder.ttl + BEGUN;
         self.table.put_holder(resource, &Holder { expires, ..holder })
     }
 
@@ -339,21 +398,61 @@ impl<T: Table> Turn<'_, T> {
         Ok(())
     }
 
-    /// Wakes the first waiter of a name if there is room for it.
+    /// Tells the first waiter of a name if there is room for it.
     fn wake(&mut self, resource: &Arc<str>) -> Result<(), T::Error> {
+        if self.table.grants_ahead() {
+            self.drop_dead(resource)?;
+        }
         let Some(first) = self.table.first_waiter(resource)? else { return Ok(()) };
         let now = self.table.now();
         let mut holders = self.table.holders(resource)?;
         holders.retain(|holder| holder.expires > now);
-        if has_room(&Claim { resource: resource.clone(), mode: first.mode }, &holders) {
+        if !has_room(first.mode, &holders) {
+            return Ok(());
+        }
+        let ahead = self.woken.iter().filter(|woken| woken.granted.is_some()).count() < GRANTS_AHEAD_MAX;
+        match first.ttl.filter(|_| ahead && self.table.grants_ahead()) {
+            Some(ttl) => self.grant_ahead(resource, &first, ttl),
+            None => {
+                self.wake_one(first.lease);
+                Ok(())
+            }
+        }
+    }
+
+    /// Grants the first waiter of a name what it waits for, if it is to be had; if not, that one asks again, to learn when
+    /// the others of its names may be.
+    fn grant_ahead(&mut self, resource: &Arc<str>, first: &Waiter, ttl: Duration) -> Result<(), T::Error> {
+        let waited = self.table.waited(first.lease)?;
+        let mut dropped = Vec::new();
+        for (other, _) in waited.iter().filter(|(other, _)| other != resource) {
+            if self.drop_dead(other)? {
+                dropped.push(other);
+            }
+        }
+        let names = || waited.iter().map(|(name, waiter)| (name, waiter.mode));
+        if first.cycle.is_none() && self.obstacle(names(), Some(first.ticket))?.is_none() {
+            self.leave_quietly(&waited)?;
+            let grantee = Grantee { lease: first.lease, owner: &first.owner, host: &first.host, ttl };
+            let fences = self.hold(&grantee, names(), Some(first.lapses))?;
+            self.woken.retain(|woken| woken.lease != first.lease);
+            let granted = Some(GrantedAhead { ticket: first.ticket, fences });
+            self.woken.push(Woken { lease: first.lease, granted });
+            for (name, _) in &waited {
+                self.wake(name)?;
+            }
+        } else {
             self.wake_one(first.lease);
+            for name in dropped {
+                self.wake(name)?;
+            }
         }
         Ok(())
     }
 
     fn wake_one(&mut self, lease: LeaseId) {
-        if !self.woken.contains(&lease) {
-            self.woken.push(lease);
+        if !self.woken.iter().any(|woken| woken.lease == lease) {
+            self.woken.push(Woken { lease, granted: None });
         }
     }
 }
@@ -366,9 +465,16 @@ fn ended_since(rows: &[(Arc<str>, Holder)], now: Timestamp) -> Option<Timestamp>
     (!whole || expires <= now).then_some(expires.min(now))
 }
 
+/// Times are whole milliseconds, and no lease is shorter than asked: this one has begun.
+const BEGUN: Duration = Duration::from_millis(1);
+
+fn wanted(claim: &Claim) -> (&Arc<str>, Mode) {
+    (&claim.resource, claim.mode)
+}
+
 /// Whether one more may hold a name beside its holders.
-fn has_room(claim: &Claim, holders: &[Holder]) -> bool {
-    let strictest = holders.iter().map(|holder| holder.mode.capacity()).fold(claim.mode.capacity(), u32::min);
+fn has_room(mode: Mode, holders: &[Holder]) -> bool {
+    let strictest = holders.iter().map(|holder| holder.mode.capacity()).fold(mode.capacity(), u32::min);
     holders.len() < strictest as usize
 }
 

@@ -13,6 +13,7 @@ use crate::limits::{EDGES_MAX, PAGE_MAX};
 pub struct Memory {
     now: Timestamp,
     floor: i64,
+    grants_ahead: bool,
     ticket: i64,
     names: BTreeMap<Arc<str>, Name>,
     held: HashMap<LeaseId, BTreeSet<Arc<str>>>,
@@ -65,6 +66,12 @@ impl Memory {
     /// An empty table. With `recorded`, what is written is to be taken by [`Memory::take_changes`].
     pub fn new(now: Timestamp, floor: i64, recorded: bool) -> Self {
         Self { now, floor, changes: recorded.then(Vec::new), ..Self::default() }
+    }
+
+    /// Those who wait are granted what they wait for by whoever makes room.
+    #[must_use]
+    pub fn granting_ahead(self) -> Self {
+        Self { grants_ahead: true, ..self }
     }
 
     /// Sets the clock, and forgets ended tries whose time has passed. Never set back: what has expired stays so.
@@ -223,6 +230,10 @@ impl Table for Memory {
 
     fn now(&self) -> Timestamp {
         self.now
+    }
+
+    fn grants_ahead(&self) -> bool {
+        self.grants_ahead
     }
 
     fn floor(&mut self) -> Result<i64, Infallible> {

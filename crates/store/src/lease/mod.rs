@@ -17,7 +17,7 @@ pub use ask::{Ask, BadAsk, Claim, Mode};
 pub use cycle::{Circle, Edge, circles};
 pub use memory::{Change, Memory};
 pub use name::LeaseId;
-pub use request::{Answered, Asked, Ended, Forced, HeldBy, LeaseAnswer, LeaseRequest, Renewed};
+pub use request::{Answered, Asked, Ended, Forced, GrantedAhead, HeldBy, LeaseAnswer, LeaseRequest, Renewed, Woken};
 pub use row::{Holder, LeasePage, LeaseQuery, ResourceView, Waiter};
 pub use table::Table;
 

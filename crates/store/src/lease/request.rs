@@ -65,10 +65,29 @@ pub enum LeaseAnswer {
 pub struct Answered {
     /// The answer.
     pub answer: LeaseAnswer,
-    /// Those who wait and are to ask again now, for they may be granted.
-    pub woken: Vec<LeaseId>,
+    /// Those who wait and have something to hear now.
+    pub woken: Vec<Woken>,
     /// Whether anything was written.
     pub wrote: bool,
+}
+
+/// Why one who waits is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// Who.
+    pub lease: LeaseId,
+    /// It has been granted what it waits for; none: it is to ask again, for it may be granted.
+    pub granted: Option<GrantedAhead>,
+}
+
+/// A grant to one who waits, before it asks again. It lives for the time to live from now, but no longer than the place
+/// in the queue would have been kept: so that one who has died does not keep others away for longer than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedAhead {
+    /// The ticket with which it waited.
+    pub ticket: i64,
+    /// The fence of each claim, sorted by name.
+    pub fences: Vec<i64>,
 }
 
 /// What became of an ask.
@@ -85,6 +104,8 @@ pub enum Asked {
         held_by: HeldBy,
         /// If it is next: after what time somebody's lease ends, unless it is renewed.
         look_again: Option<Duration>,
+        /// Its number in the queue.
+        ticket: i64,
     },
     /// It is not to be had now, and has no place in the queue.
     Held(HeldBy),

@@ -48,6 +48,9 @@ pub struct Waiter {
     pub lapses: Timestamp,
     /// Set once it was chosen to break a circle: the owners that wait for each other.
     pub cycle: Option<Arc<[String]>>,
+    /// The time to live that it asks for; none: the rows do not keep it, for nobody is granted what it waits for before
+    /// it asks again.
+    pub ttl: Option<Duration>,
 }
 
 /// One name as lists tell it.

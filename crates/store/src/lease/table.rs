@@ -13,6 +13,11 @@ pub trait Table {
     /// The time by the clock that leases expire by, in whole milliseconds.
     fn now(&self) -> Timestamp;
 
+    /// Whether those who wait are granted what they wait for by whoever makes room. If not, they are told to ask again.
+    fn grants_ahead(&self) -> bool {
+        false
+    }
+
     /// Where fences of names begin of which none is known: above all that were forgotten.
     fn floor(&mut self) -> Result<i64, Self::Error>;
 

@@ -73,9 +73,9 @@ impl Request for ChangeLeases {
 
     /// Told here, and not by whoever asked: it may have gone.
     fn done(&self, answered: &Answered) {
-        for lease in &answered.woken {
+        for woken in &answered.woken {
             // Nobody may be listening.
-            let _unheard = self.woken.send(*lease);
+            let _unheard = self.woken.send(woken.lease);
         }
     }
 }
@@ -185,7 +185,7 @@ impl Table for Rows<'_> {
     }
 
     fn put_waiter(&mut self, resource: &Arc<str>, waiter: &Waiter) -> rusqlite::Result<()> {
-        let Waiter { lease, ticket, owner, host, mode, since, lapses, cycle } = waiter;
+        let Waiter { lease, ticket, owner, host, mode, since, lapses, cycle, ttl: _ } = waiter;
         let cycle = cycle.as_deref().and_then(|cycle| serde_json::to_string(cycle).ok());
         self.execute(
             PUT_WAITER,
@@ -248,6 +248,7 @@ fn waiter(row: &Row<'_>) -> rusqlite::Result<Waiter> {
         owner: row.get(6)?,
         host: row.get(7)?,
         cycle: cycle.and_then(|cycle| serde_json::from_str::<Vec<String>>(&cycle).ok()).map(Into::into),
+        ttl: None,
     })
 }
 

@@ -34,96 +34,36 @@ local function grant_again()
     return answer
 end
 
-if row and has_ended(row) then
-    give_up(row)
-    row = nil
+local function forget_if_ended()
+    if row and has_ended(row) then
+        give_up(row)
+        row = nil
+    end
 end
+
+if row and row.state == 'held' then forget_if_ended() end
 if row and row.state == 'held' then return grant_again() end
-
-for _, claim in ipairs(claims) do clear(claim.name) end
-
-if row and not same_claims(row, claims) then return { 'mismatch' } end
-local ticket = row and tonumber(row.ticket)
-
--- A clock that was set back must not keep it closed.
-if since > now then
-    since = now
-    call('HSET', KEYS[1], 'since', int(since))
+local dropped = {}
+for _, claim in ipairs(claims) do
+    if drop_dead(claim.name) then dropped[#dropped + 1] = claim.name end
 end
-if since + max_ttl > now then return { 'closed', int(since + max_ttl - now) } end
-
--- Who is in the way, told by its lease's row.
-local function in_the_way(name, other, holds)
-    local told = call('HMGET', key('lease', other), 'owner', 'host', 'since')
-    return { name, told[1] or '?', told[2] or '?', told[3] or int(now), holds }
-end
-
--- What is in the way, and until when: told is the first of the names that is not to be had, and who of its holders goes
--- first; the time is that of the name that is held for longest.
-local function obstacle()
-    local found, until_
-    for _, claim in ipairs(claims) do
-        local first = first_waiter(claim.name)
-        if first and (not ticket or first.ticket < ticket) then
-            return in_the_way(claim.name, first.lease, '0'), nil
-        end
-        if not has_room(claim.name, claim.capacity) then
-            -- The first of them to expire: only then can there be room, unless somebody releases.
-            local holder = call('ZRANGE', key('held', claim.name), 0, 0, 'WITHSCORES')
-            local ends = tonumber(holder[2])
-            found = found or in_the_way(claim.name, holder[1], '1')
-            until_ = math.max(until_ or 0, ends)
-        end
-    end
-    return found, until_
-end
-
--- Above every fence before, whatever its name: so none has to be kept for each name.
-local function next_fence()
-    local last = tonumber(call('HGET', KEYS[1], 'fence'))
-    local fence = int(math.min(last + 1, FENCE_MAX))
-    call('HSET', KEYS[1], 'fence', fence)
-    return fence
-end
-
-local function fence_of(name)
-    local holder = call('ZRANGE', key('held', name), 0, 0)[1]
-    -- Whoever joins is of the holders' generation.
-    local held = holder and call('HGET', key('lease', holder), '/' .. name)
-    return held and held:match(' (%d+)$') or next_fence()
-end
-
-local function grant()
-    if row then remove(row) end
-    local ends, answer = ends_after(ttl), { 'granted' }
-    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl), 'names', #claims }
-    for _, claim in ipairs(claims) do
-        local fence = fence_of(claim.name)
-        put_holder(lease, claim.name, claim.capacity, ends)
-        fields[#fields + 1] = '/' .. claim.name
-        fields[#fields + 1] = int(claim.capacity) .. ' ' .. fence
-        answer[#answer + 1] = fence
-    end
-    call('HSET', key('lease', lease), unpack(fields))
-    put_ends(lease, ends)
-    for _, claim in ipairs(claims) do wake(claim.name) end
-    return answer
-end
+forget_if_ended()
 
 local function queue(held_by, until_)
     if keep < 0 then
         if row then give_up(row) end
         return { 'held', held_by }
     end
+    local ticket = row and row.ticket
     if not row then
         for _, claim in ipairs(claims) do
             local waiters = call('ZCARD', key('waiting', claim.name))
             if waiters >= waiters_max then return { 'full', claim.name, int(waiters) } end
         end
-        ticket = call('HINCRBY', KEYS[1], 'ticket', 1)
+        ticket = int(call('HINCRBY', KEYS[1], 'ticket', 1))
     end
     local lapses = now + keep
-    local fields = { 'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', int(ticket) }
+    local fields = { 'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', ticket, 'ttl', int(ttl) }
     fields[#fields + 1] = 'since'
     fields[#fields + 1] = row and row.since or int(now)
     for _, claim in ipairs(claims) do
@@ -137,9 +77,32 @@ local function queue(held_by, until_)
     end
     call('HSET', key('lease', lease), unpack(fields))
     put_ends(lease, lapses)
-    return { 'waiting', held_by, until_ and int(until_ - now) or '-1' }
+    return { 'waiting', held_by, until_ and int(until_ - now) or '-1', ticket }
 end
 
-local held_by, until_ = obstacle()
-if held_by then return queue(held_by, until_) end
-return grant()
+-- Of names whose dead have been dropped.
+local function decide()
+    if row and not same_claims(row, claims) then return { 'mismatch' } end
+    -- A clock that was set back must not keep it closed.
+    if since > now then
+        since = now
+        call('HSET', KEYS[1], 'since', int(since))
+    end
+    if since + max_ttl > now then return { 'closed', int(since + max_ttl - now) } end
+    local held_by, until_ = obstacle(claims, row and tonumber(row.ticket))
+    if held_by then return queue(held_by, until_) end
+    if row then remove(row) end
+    local fences = hold(lease, owner, host, ttl, claims, ends_after(ttl))
+    for _, claim in ipairs(claims) do wake(claim.name) end
+    return { 'granted', unpack(fences) }
+end
+
+local answer = decide()
+-- Not before: the asker itself may be the first there, and needs not be told.
+woken[lease] = true
+for _, name in ipairs(dropped) do wake(name) end
+if granted_ahead == 0 then return answer end
+row = read(lease)
+-- By one that was granted in between and shares a name with it.
+if row and row.state == 'held' and answer[1] == 'waiting' then return grant_again() end
+return answer

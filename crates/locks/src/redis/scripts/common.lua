@@ -7,6 +7,8 @@
 --                    fence: the last one given · ticket: the last one drawn
 --   lease:LEASE      hash: state (held, waits), owner, host, since, ends, ttl, names, ticket, node,
 --                    and for each name a field `/NAME`: its capacity, and once it is held the fence
+--   wake:NODE        channel: who of a node is to ask again (LEASE), or has been granted what it waited for (LEASE TICKET
+--                    FENCES, sorted by name)
 --   held:NAME        sorted set: lease -> when it ends          capacity:NAME   lease -> how many may hold
 --   waiting:NAME     sorted set: lease -> ticket                lapses:NAME     lease -> when its place ends
 --   names            all names in use, for lists                until           name -> when nothing of it can be left
@@ -17,6 +19,8 @@
 local call = redis.call
 local PREFIX = KEYS[1]:sub(1, -5)
 local FENCE_MAX = 9007199254740991
+-- Those who are granted within one turn what they wait for.
+local GRANTS_AHEAD_MAX = 32
 -- How long the end of a lease is remembered, for its holder to hear of.
 local LOST_KEPT = 60000
 -- Arguments of one command: Lua's stack has room for some thousands.
@@ -43,7 +47,16 @@ end
 
 local function another_life() return redis.error_reply('LIFE this server has begun another life') end
 
--- A lease or a place in a queue; nil: there is none.
+-- As `<` is by the server's locale.
+local function by_bytes(one, other)
+    for i = 1, math.min(#one.name, #other.name) do
+        local a, b = one.name:byte(i), other.name:byte(i)
+        if a ~= b then return a < b end
+    end
+    return #one.name < #other.name
+end
+
+-- A lease or a place in a queue, its names sorted; nil: there is none.
 local function read(lease)
     local flat = call('HGETALL', key('lease', lease))
     if #flat == 0 then return nil end
@@ -58,6 +71,7 @@ local function read(lease)
         end
     end
     row.ends = tonumber(row.ends)
+    if #row.claims > 1 then table.sort(row.claims, by_bytes) end
     return row
 end
 
@@ -118,26 +132,6 @@ local function has_room(name, capacity)
     return holders < math.min(strictest, capacity)
 end
 
-local woken = {}
-
-local function wake_one(lease, node)
-    if woken[lease] then return end
-    woken[lease] = true
-    call('PUBLISH', PREFIX .. 'wake:' .. node, lease)
-end
-
--- Wakes the first waiter of a name if there is room for it.
-local function wake(name)
-    local first = first_waiter(name)
-    if not first then return end
-    local row = call('HMGET', key('lease', first.lease), '/' .. name, 'node')
-    if row[1] and has_room(name, tonumber(row[1])) then wake_one(first.lease, row[2]) end
-end
-
-local function clear(name)
-    if drop_dead(name) then wake(name) end
-end
-
 -- Puts a name into the lists, at least until then.
 local function use(name, ends)
     call('ZADD', PREFIX .. 'names', 0, name)
@@ -167,25 +161,132 @@ local function put_ends(lease, ends)
     call('PEXPIRE', key('lease', lease), int(ends - now + LOST_KEPT))
 end
 
--- Takes a lease, or a place in a queue, away from all of its names.
-local function remove(row)
-    local sets = row.state == 'held' and { 'held', 'capacity' } or { 'waiting', 'lapses' }
-    for _, claim in ipairs(row.claims) do
-        call('ZREM', key(sets[1], claim.name), row.lease)
-        call('ZREM', key(sets[2], claim.name), row.lease)
-    end
-    call('DEL', key('lease', row.lease))
+-- Who is in the way, told by its lease's row.
+local function in_the_way(name, other, holds)
+    local told = call('HMGET', key('lease', other), 'owner', 'host', 'since')
+    return { name, told[1] or '?', told[2] or '?', told[3] or int(now), holds }
 end
 
--- The same, and wakes those who waited for it.
-local function give_up(row)
-    remove(row)
-    for _, claim in ipairs(row.claims) do
-        drop_dead(claim.name)
-        wake(claim.name)
-        settle(claim.name)
+-- What is in the way of one who waits with this ticket (nil: of a newcomer), and until when: told is the first of the
+-- names that is not to be had, and who of its holders goes first; the time is that of the name that is held for longest.
+local function obstacle(claims, ticket)
+    local found, until_
+    for _, claim in ipairs(claims) do
+        local first = first_waiter(claim.name)
+        if first and (not ticket or first.ticket < ticket) then
+            return in_the_way(claim.name, first.lease, '0'), nil
+        end
+        if not has_room(claim.name, claim.capacity) then
+            -- The first of them to expire: only then can there be room, unless somebody releases.
+            local holder = call('ZRANGE', key('held', claim.name), 0, 0, 'WITHSCORES')
+            local ends = tonumber(holder[2])
+            found = found or in_the_way(claim.name, holder[1], '1')
+            until_ = math.max(until_ or 0, ends)
+        end
     end
+    return found, until_
+end
+
+-- Above every fence before, whatever its name: so none has to be kept for each name.
+local function next_fence()
+    local last = tonumber(call('HGET', KEYS[1], 'fence'))
+    local fence = int(math.min(last + 1, FENCE_MAX))
+    call('HSET', KEYS[1], 'fence', fence)
+    return fence
+end
+
+local function fence_of(name)
+    local holder = call('ZRANGE', key('held', name), 0, 0)[1]
+    -- Whoever joins is of the holders' generation.
+    local held = holder and call('HGET', key('lease', holder), '/' .. name)
+    return held and held:match(' (%d+)$') or next_fence()
+end
+
+-- Gives a lease its names, which have room for it; its fences.
+local function hold(lease, owner, host, ttl, claims, ends)
+    local fences = {}
+    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl), 'names', #claims }
+    for _, claim in ipairs(claims) do
+        local fence = fence_of(claim.name)
+        put_holder(lease, claim.name, claim.capacity, ends)
+        fields[#fields + 1] = '/' .. claim.name
+        fields[#fields + 1] = int(claim.capacity) .. ' ' .. fence
+        fences[#fences + 1] = fence
+    end
+    call('HSET', key('lease', lease), unpack(fields))
+    put_ends(lease, ends)
+    return fences
 end
 
 -- Milliseconds that a time to live in microseconds comes to. One more is added to every lease: this one has begun.
 local function ends_after(ttl) return now + math.ceil(tonumber(ttl) / 1000) + 1 end
+
+-- Takes a lease, or a place in a queue, away from all of its names: from which of them that was not done before.
+local function remove(row)
+    local sets = row.state == 'held' and { 'held', 'capacity' } or { 'waiting', 'lapses' }
+    local names = {}
+    for _, claim in ipairs(row.claims) do
+        if call('ZREM', key(sets[1], claim.name), row.lease) == 1 then names[#names + 1] = claim.name end
+        call('ZREM', key(sets[2], claim.name), row.lease)
+    end
+    call('DEL', key('lease', row.lease))
+    return names
+end
+
+-- Whom this turn has told, and how many it has granted what they waited for.
+local woken, granted_ahead = {}, 0
+
+local function wake_one(lease, node)
+    if woken[lease] then return end
+    woken[lease] = true
+    call('PUBLISH', PREFIX .. 'wake:' .. node, lease)
+end
+
+local wake
+
+-- Grants the first waiter of a name what it waits for, if it is to be had, for no longer than its place would have been
+-- kept. If not, it asks again, to learn when the others of its names may be.
+local function grant_ahead(name, first)
+    local row = read(first.lease)
+    local dropped = {}
+    for _, claim in ipairs(row.claims) do
+        if claim.name ~= name and drop_dead(claim.name) then dropped[#dropped + 1] = claim.name end
+    end
+    if obstacle(row.claims, first.ticket) then
+        wake_one(first.lease, row.node)
+        for _, other in ipairs(dropped) do wake(other) end
+        return
+    end
+    granted_ahead = granted_ahead + 1
+    woken[first.lease] = true
+    remove(row)
+    local ends = math.min(ends_after(row.ttl), row.ends + 1)
+    local fences = hold(first.lease, row.owner, row.host, row.ttl, row.claims, ends)
+    call('PUBLISH', PREFIX .. 'wake:' .. row.node, first.lease .. ' ' .. row.ticket .. ' ' .. table.concat(fences, ' '))
+    for _, claim in ipairs(row.claims) do wake(claim.name) end
+end
+
+-- Tells the first waiter of a name if there is room for it.
+function wake(name)
+    local first = first_waiter(name)
+    if not first then return end
+    local row = call('HMGET', key('lease', first.lease), '/' .. name, 'node')
+    if not (row[1] and has_room(name, tonumber(row[1]))) then return end
+    -- Not while leases may be held that this server has forgotten.
+    if granted_ahead < GRANTS_AHEAD_MAX and since + max_ttl <= now then
+        grant_ahead(name, first)
+    else
+        wake_one(first.lease, row[2])
+    end
+end
+
+-- Tells those who wait for names that somebody was taken away from.
+local function wake_all(names)
+    for _, name in ipairs(names) do
+        drop_dead(name)
+        wake(name)
+        settle(name)
+    end
+end
+
+local function give_up(row) wake_all(remove(row)) end

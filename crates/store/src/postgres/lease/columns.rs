@@ -175,6 +175,7 @@ fn waiters(row: &Row) -> Result<Vec<(Arc<str>, Waiter)>, Error> {
         since: timestamp(since),
         lapses: timestamp(lapses),
         cycle: cycle.and_then(|cycle| serde_json::from_str::<Vec<String>>(cycle).ok()).map(Into::into),
+        ttl: None,
     });
     Ok(names(row, "w_resources")?.into_iter().zip(rows).collect())
 }

@@ -128,7 +128,7 @@ async fn once(shared: &Arc<Shared>, requests: &[&LeaseRequest], wanted: &Wanted<
     match commit(shared, connection, &written).await {
         Ok(()) => Tried::Done(answered),
         Err(Tried::Failed(Failed::Unknown(detail, _))) => {
-            let woken = answered.into_iter().flat_map(|answered| answered.woken).collect();
+            let woken = answered.into_iter().flat_map(|answered| answered.woken).map(|woken| woken.lease).collect();
             Tried::Failed(Failed::Unknown(detail, woken))
         }
         Err(tried) => tried,

@@ -53,7 +53,7 @@ async fn perform(shared: &Arc<Shared>, news: &News, mut batch: Vec<Job>) {
         match transaction::perform(shared, &requests).await {
             Ok(answered) => {
                 // Whoever listens hears of it no later than whoever asked.
-                news.tell(answered.iter().flat_map(|answered| answered.woken.iter().copied()));
+                news.tell(answered.iter().flat_map(|answered| answered.woken.iter().map(|woken| woken.lease)));
                 for (job, answered) in part.into_iter().zip(answered) {
                     let _gone = job.answer.send(Ok(answered.answer));
                 }
