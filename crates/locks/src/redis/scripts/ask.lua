@@ -63,9 +63,11 @@ local function queue(held_by, until_)
         ticket = int(call('HINCRBY', KEYS[1], 'ticket', 1))
     end
     local lapses = now + keep
-    local fields = { 'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', ticket, 'ttl', int(ttl) }
-    fields[#fields + 1] = 'since'
-    fields[#fields + 1] = row and row.since or int(now)
+    local waits_since = row and row.since or int(now)
+    local fields = {
+        'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', ticket, 'ttl', int(ttl), 'ends', int(lapses),
+        'since', waits_since,
+    }
     for _, claim in ipairs(claims) do
         call('ZADD', key('waiting', claim.name), ticket, lease)
         call('ZADD', key('lapses', claim.name), lapses, lease)
@@ -76,7 +78,7 @@ local function queue(held_by, until_)
         fields[#fields + 1] = int(claim.capacity)
     end
     call('HSET', key('lease', lease), unpack(fields))
-    put_ends(lease, lapses)
+    keep_row(lease, lapses)
     return { 'waiting', held_by, until_ and int(until_ - now) or '-1', ticket }
 end
 
@@ -93,7 +95,7 @@ local function decide()
     if held_by then return queue(held_by, until_) end
     if row then remove(row) end
     local fences = hold(lease, owner, host, ttl, claims, ends_after(ttl))
-    for _, claim in ipairs(claims) do wake(claim.name) end
+    wake_beside(claims)
     return { 'granted', unpack(fences) }
 end
 

@@ -34,13 +34,13 @@ local function int(number) return string.format('%.0f', number) end
 local function key(kind, name) return PREFIX .. kind .. ':' .. name end
 
 -- Set by `enter`.
-local max_ttl, kept, since
+local max_ttl, kept, since, last_fence
 
 -- False: the caller has met another life of the server, or this one has forgotten it.
 local function enter(token)
-    local life = call('HMGET', KEYS[1], 'token', 'max_ttl', 'place_max', 'since')
+    local life = call('HMGET', KEYS[1], 'token', 'max_ttl', 'place_max', 'since', 'fence')
     if life[1] ~= token then return false end
-    max_ttl, since = tonumber(life[2]), tonumber(life[4])
+    max_ttl, since, last_fence = tonumber(life[2]), tonumber(life[4]), tonumber(life[5])
     kept = int(math.max(max_ttl, tonumber(life[3])) + LOST_KEPT)
     return true
 end
@@ -127,7 +127,7 @@ end
 
 local function has_room(name, capacity)
     local holders = call('ZCARD', key('held', name))
-    if holders == 0 then return true end
+    if holders == 0 then return capacity > 0 end
     local strictest = tonumber(call('ZRANGE', key('capacity', name), 0, 0, 'WITHSCORES')[2])
     return holders < math.min(strictest, capacity)
 end
@@ -156,9 +156,11 @@ local function put_holder(lease, name, capacity, ends)
     use(name, ends)
 end
 
+local function keep_row(lease, ends) call('PEXPIRE', key('lease', lease), int(ends - now + LOST_KEPT)) end
+
 local function put_ends(lease, ends)
     call('HSET', key('lease', lease), 'ends', int(ends))
-    call('PEXPIRE', key('lease', lease), int(ends - now + LOST_KEPT))
+    keep_row(lease, ends)
 end
 
 -- Who is in the way, told by its lease's row.
@@ -189,8 +191,8 @@ end
 
 -- Above every fence before, whatever its name: so none has to be kept for each name.
 local function next_fence()
-    local last = tonumber(call('HGET', KEYS[1], 'fence'))
-    local fence = int(math.min(last + 1, FENCE_MAX))
+    last_fence = math.min(last_fence + 1, FENCE_MAX)
+    local fence = int(last_fence)
     call('HSET', KEYS[1], 'fence', fence)
     return fence
 end
@@ -205,7 +207,9 @@ end
 -- Gives a lease its names, which have room for it; its fences.
 local function hold(lease, owner, host, ttl, claims, ends)
     local fences = {}
-    local fields = { 'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ttl', int(ttl), 'names', #claims }
+    local fields = {
+        'state', 'held', 'owner', owner, 'host', host, 'since', int(now), 'ends', int(ends), 'ttl', int(ttl), 'names', #claims,
+    }
     for _, claim in ipairs(claims) do
         local fence = fence_of(claim.name)
         put_holder(lease, claim.name, claim.capacity, ends)
@@ -214,7 +218,7 @@ local function hold(lease, owner, host, ttl, claims, ends)
         fences[#fences + 1] = fence
     end
     call('HSET', key('lease', lease), unpack(fields))
-    put_ends(lease, ends)
+    keep_row(lease, ends)
     return fences
 end
 
@@ -233,6 +237,14 @@ local function remove(row)
     return names
 end
 
+-- With how many at most a lease shares a name; 0: it is not among its names.
+local function capacity_on(row, name)
+    for _, claim in ipairs(row.claims) do
+        if claim.name == name then return claim.capacity end
+    end
+    return 0
+end
+
 -- Whom this turn has told, and how many it has granted what they waited for.
 local woken, granted_ahead = {}, 0
 
@@ -244,39 +256,47 @@ end
 
 local wake
 
--- Grants the first waiter of a name what it waits for, if it is to be had, for no longer than its place would have been
--- kept. If not, it asks again, to learn when the others of its names may be.
-local function grant_ahead(name, first)
-    local row = read(first.lease)
-    local dropped = {}
-    for _, claim in ipairs(row.claims) do
-        if claim.name ~= name and drop_dead(claim.name) then dropped[#dropped + 1] = claim.name end
+-- Wakes those for whom there is room now beside one that has been granted these names.
+local function wake_beside(claims)
+    for _, claim in ipairs(claims) do
+        if claim.capacity > 1 then wake(claim.name) end
     end
-    if obstacle(row.claims, first.ticket) then
-        wake_one(first.lease, row.node)
+end
+
+-- Grants the first waiter of a name that has room for it what it waits for, if the others of its names are to be had, for
+-- no longer than its place would have been kept. If they are not, it asks again, to learn when they may be.
+local function grant_ahead(name, row)
+    local dropped, others = {}, {}
+    for _, claim in ipairs(row.claims) do
+        if claim.name ~= name then
+            others[#others + 1] = claim
+            if drop_dead(claim.name) then dropped[#dropped + 1] = claim.name end
+        end
+    end
+    if obstacle(others, tonumber(row.ticket)) then
+        wake_one(row.lease, row.node)
         for _, other in ipairs(dropped) do wake(other) end
         return
     end
     granted_ahead = granted_ahead + 1
-    woken[first.lease] = true
+    woken[row.lease] = true
     remove(row)
     local ends = math.min(ends_after(row.ttl), row.ends + 1)
-    local fences = hold(first.lease, row.owner, row.host, row.ttl, row.claims, ends)
-    call('PUBLISH', PREFIX .. 'wake:' .. row.node, first.lease .. ' ' .. row.ticket .. ' ' .. table.concat(fences, ' '))
-    for _, claim in ipairs(row.claims) do wake(claim.name) end
+    local fences = hold(row.lease, row.owner, row.host, row.ttl, row.claims, ends)
+    call('PUBLISH', PREFIX .. 'wake:' .. row.node, row.lease .. ' ' .. row.ticket .. ' ' .. table.concat(fences, ' '))
+    wake_beside(row.claims)
 end
 
 -- Tells the first waiter of a name if there is room for it.
 function wake(name)
     local first = first_waiter(name)
-    if not first then return end
-    local row = call('HMGET', key('lease', first.lease), '/' .. name, 'node')
-    if not (row[1] and has_room(name, tonumber(row[1]))) then return end
+    local row = first and read(first.lease)
+    if not (row and has_room(name, capacity_on(row, name))) then return end
     -- Not while leases may be held that this server has forgotten.
     if granted_ahead < GRANTS_AHEAD_MAX and since + max_ttl <= now then
-        grant_ahead(name, first)
+        grant_ahead(name, row)
     else
-        wake_one(first.lease, row[2])
+        wake_one(row.lease, row.node)
     end
 end
 
