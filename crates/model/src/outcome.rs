@@ -13,6 +13,8 @@ use crate::instance::Status;
 pub enum SuccessKind {
     /// A run began.
     Started,
+    /// A run had not ended, and the start asked for no other.
+    Attached,
     /// The change was committed.
     Applied,
     /// Nothing to do: the same command, or one like it, has already led here.

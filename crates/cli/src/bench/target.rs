@@ -82,7 +82,7 @@ impl InProcess {
         for some in self.keys.chunks(PREPARE_AT_ONCE) {
             let mut starts = tokio::task::JoinSet::new();
             for instance in some {
-                let start = Start { run: Uuid::new_v4(), data: Data::new() };
+                let start = Start { run: Uuid::new_v4(), ..Start::default() };
                 let command = self.command(instance.clone(), Action::Start(start));
                 let engine = self.engines[0].clone();
                 starts.spawn(async move { engine.send(command, None).await.result });

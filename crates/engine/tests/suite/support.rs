@@ -419,7 +419,7 @@ impl House {
     }
 
     pub async fn start(&self, id: &str, data: serde_json::Value) {
-        let start = Start { run: Uuid::new_v4(), data: object(data) };
+        let start = Start { run: Uuid::new_v4(), data: object(data), ..Start::default() };
         let answer = self.engine.send(command(id, Action::Start(start), "ann"), None).await;
         answer.result.expect("started");
     }

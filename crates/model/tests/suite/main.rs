@@ -9,5 +9,6 @@ mod histories;
 mod lock_keys;
 mod moves;
 mod properties;
+mod starts;
 mod support;
 mod values;
