@@ -42,6 +42,7 @@ impl Case {
                 self.instance = Some(change.instance);
                 Ok(change.success.outcome)
             }
+            Decision::Replace { .. } => unreachable!("no start here asks for it"),
             Decision::Stay(success) => Ok(success.outcome),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_engine::{DefinitionText, Engine};
 use lockkeeper_model::{
-    Action, Actor, Command, Data, Format, InstanceKey, Send as SendEvent, Start, SuccessKind, WorkflowName,
+    Action, Actor, Command, Format, InstanceKey, Send as SendEvent, Start, SuccessKind, WorkflowName,
 };
 use uuid::Uuid;
 

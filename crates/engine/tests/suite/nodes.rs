@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::{AtomicFailure, Options};
-use lockkeeper_model::{Action, Data, Refusal, Start, SuccessKind};
+use lockkeeper_model::{Action, Refusal, Start, SuccessKind};
 use serde_json::json;
 
 use super::support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};

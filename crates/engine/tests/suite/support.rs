@@ -484,6 +484,7 @@ pub fn name(answer: &Answer) -> &'static str {
     match &answer.result {
         Ok(success) => match success.outcome {
             SuccessKind::Started => "started",
+            SuccessKind::Attached => "attached",
             SuccessKind::Applied => "applied",
             SuccessKind::AlreadyApplied => "already_applied",
             SuccessKind::PendingApproval => "pending_approval",

@@ -60,6 +60,7 @@ pub(super) fn check_run(current: &Instance, run: Option<uuid::Uuid>) -> Result<(
             expected: run.to_string(),
             actual: current.run.to_string(),
             reason: MismatchReason::Run,
+            ended: None,
         }),
         _ => Ok(()),
     }

@@ -7,7 +7,6 @@ use lockkeeper_model::limits::{
     ATTEMPTS_DEFAULT, BACKOFF_DEFAULT, ESCALATE_ABOVE_DEFAULT, LOCK_TIMEOUT_DEFAULT, LOCK_TIMEOUT_MAX,
 };
 use lockkeeper_model::{Action, Close, Definition, Format, Problem, Refusal, Send, Start};
-use uuid::Uuid;
 
 /// A definition with a block at the top, and one in the transition `take` of the state `a`; empty: none.
 fn text(workflow: &str, transition: &str) -> String {

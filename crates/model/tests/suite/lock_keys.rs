@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::{OnLockLoss, Strategy};
 use lockkeeper_model::{Action, Close, Command, Definition, Format, Refusal, Send, Start};
-use uuid::Uuid;
 
 use crate::support::{Case, actor, data, key_of};
 
