@@ -1,8 +1,9 @@
-//! Versioned records with events and idempotency keys.
+//! Versioned records with events, idempotency keys and alarms.
 //!
 //! The store knows nothing of workflows: a record is bytes with a version, and each version has one event. Whatever
 //! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`], [`postgres`].
 
+pub mod alarm;
 pub mod change_set;
 mod clock;
 pub mod error;
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
+pub use alarm::{Alarm, Due};
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
@@ -115,6 +117,20 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
+
+    /// At most `limit` records (itself at most [`limits::DUE_MAX`]) whose alarms are due by the store's clock and that
+    /// nobody has claimed, oldest first; they are claimed from then on.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer. Some may have been claimed all the same; such claims run out.
+    async fn due(&self, limit: usize) -> Result<Due, ReadError>;
+
+    /// Sets a record's alarm without changing the record, if it is at `version` and nobody is changing it; says whether
+    /// it did. For alarms that whoever wrote the record did not know of.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; it is safe to ask again.
+    async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError>;
 
     /// Changes leases by [`lease::law`], in one transaction that is synced before this returns. The time is that of the
     /// store's own clock. Whatever happens, the same may be asked again.

@@ -11,6 +11,7 @@
 //! Sources: PostgreSQL manual, "Explicit Locking" (SKIP LOCKED, row locks), "INSERT" (ON CONFLICT), "Write-Ahead Log"
 //! (synchronous_commit, timelines); PgBouncer, "SQL feature map for pooling modes".
 
+mod alarms;
 mod all;
 mod calls;
 mod cancel;

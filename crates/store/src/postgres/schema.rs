@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// The newest schema known here.
@@ -40,6 +41,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ("lives", &["SELECT", "INSERT"]),
     ("fences", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("counters", &["SELECT", "INSERT", "UPDATE"]),
+    ("alarms", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_holders", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_waiters", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_ended", &["SELECT", "INSERT", "UPDATE", "DELETE"]),

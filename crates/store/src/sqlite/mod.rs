@@ -25,6 +25,7 @@
 //! | `readers` | the pool of reading connections |
 //! | `queries`, `list`, `rows` | what is read, and how rows become records |
 
+mod alarms;
 mod change;
 mod checkpoint;
 mod connection;

@@ -108,7 +108,7 @@ async fn a_store_of_the_release_before_has_its_feed() {
     store.close().await;
     server.execute(
         "ALTER TABLE lockkeeper.events DROP COLUMN xid; DROP FUNCTION lockkeeper.settle_feed;
-         DELETE FROM lockkeeper.migrations WHERE number = 6",
+         DELETE FROM lockkeeper.migrations WHERE number = 7",
     );
     let store = open(&url).await;
     must_commit(&store, next(&key("a"), 1)).await;
