@@ -1,11 +1,13 @@
 //! Beginning a run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::data::check_sent;
-use super::{Change, Decision, next_version, status_in, success};
+use super::{Change, Decision, malformed, next_version, status_in, success};
 use crate::command::Start;
 use crate::instance::Entered;
+use crate::limits::TIMER_MAX;
 use crate::outcome::SuccessKind;
 use crate::{Command, Definition, Entry, Instance, Kind, Refusal, Timestamp};
 
@@ -24,18 +26,21 @@ pub(super) fn start(
     let decided_on = current.map_or(0, |instance| instance.version);
     let machine = definition.machine();
     let state = &machine.states[machine.initial];
+    let status = status_in(state);
     let instance = Instance {
         version: next_version(decided_on)?,
         run: start.run,
         definition_version: definition.version(),
         state: state.name.clone(),
-        status: status_in(state),
+        status,
         data: Arc::new(start.data.clone()),
         started_by: command.actor.id.clone(),
         started_at: now,
         updated_at: now,
         entered: Entered { event: None, from: None, decided_on },
         votes: Vec::new(),
+        timers: state.timers(now),
+        deadline: deadline(start, now)?.filter(|_| !status.is_closed()),
     };
     let entry = Entry {
         kind: Kind::Start,
@@ -47,10 +52,23 @@ pub(super) fn start(
         run: start.run,
         definition_version: definition.version(),
         key: command.idempotency_key.clone(),
+        after: None,
         data: start.data.clone(),
         reason: None,
         approved_by: Vec::new(),
     };
     let success = success(command, &instance, SuccessKind::Started);
     Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+}
+
+/// When the run is ended at the latest.
+fn deadline(start: &Start, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+    let Some(timeout_ms) = start.execution_timeout_ms else { return Ok(None) };
+    if timeout_ms == 0 || u128::from(timeout_ms) > TIMER_MAX.as_millis() {
+        let most = TIMER_MAX.as_millis();
+        return Err(malformed(format!(
+            "an execution timeout of {timeout_ms} ms is not allowed: write one from 1 ms to {most} ms (ten years)"
+        )));
+    }
+    Ok(Some(now + Duration::from_millis(timeout_ms)))
 }
