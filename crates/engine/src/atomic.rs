@@ -15,7 +15,7 @@ use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{
     Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
-use lockkeeper_store::{Alarm, AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
+use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -324,7 +324,7 @@ impl Request {
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
         self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action).clone();
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
-        let decision = decide(&definition, Some(&instance), command, now);
+        let decision = decide(&*definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {
             Decision::Stay(success) if success.outcome == SuccessKind::AlreadyApplied => {
                 Ok(Decided { success, change: None, requirement, life, lacks_lease: false })
@@ -332,14 +332,14 @@ impl Request {
             Decision::Change(change) if change.success.outcome == SuccessKind::Applied => {
                 let needed = self.needed_lock(&definition, &instance, command);
                 let needed = needed.map_err(|refusal| failed(index, refusal))?;
-                let mut set = change_set(&change, &requirement, commit_id, life)?;
+                let mut set = change_set(&instance, &change, &requirement, commit_id, life)?;
                 set.fences = self.fences(command, needed.as_deref());
                 let lacks_lease = needed.is_some_and(|resource| !self.leased.covers(&resource));
                 let change_of = Some((set, Arc::new(change.instance)));
                 Ok(Decided { success: change.success, change: change_of, requirement, life, lacks_lease })
             }
-            // A vote short of its quorum, new or repeated.
-            Decision::Stay(_) | Decision::Change(_) => Err(failed(index, not_applied())),
+            // A vote short of its quorum, new or repeated. (A start does not come here.)
+            Decision::Stay(_) | Decision::Change(_) | Decision::Replace { .. } => Err(failed(index, not_applied())),
         }
     }
 
@@ -379,6 +379,7 @@ impl Request {
             Ok(AllVerdict::Committed) => {
                 for (place, instance) in places.into_iter().zip(instances) {
                     let key = &self.commands[place].instance;
+                    self.inner.timers.set(instance.next_due());
                     match life {
                         Some(life) => self.inner.cache.put(key, instance, life),
                         None => self.inner.cache.forget(key),
@@ -473,6 +474,7 @@ impl Request {
 }
 
 fn change_set(
+    before: &Instance,
     change: &Change,
     requirement: &Requirement,
     commit_id: Uuid,
@@ -488,7 +490,7 @@ fn change_set(
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
-        alarm: Alarm::Keep,
+        alarm: codec::alarm(Some(before), &change.instance),
         at: change.entry.at,
         life,
     })

@@ -15,18 +15,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::cache::{InstanceCache, Remembered};
 use crate::clock::{Clock, SystemClock};
+use crate::codec;
 use crate::combiner::{Combiner, Driver, Work};
 use crate::contention::hot_key::HotKeys;
 use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::leases::Leases;
 use crate::limits::{
-    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, PURGE, QUEUE_BYTES_MAX,
-    QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
+    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, LOOK_PAUSE_MAX, PURGE,
+    QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
 use crate::strategy::Attempt;
+use crate::timers::{self, TimerFigures, Timers};
 use crate::watchers::Watchers;
 
 /// Settings of an engine.
@@ -42,6 +44,9 @@ pub struct Options {
     pub key_life: Duration,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// How long it may take until this node looks at timers of another node, which has died; none: it fires no timers,
+    /// and leaves them to other nodes.
+    pub timers_poll: Option<Duration>,
     /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
     pub locks: Option<Locks>,
 }
@@ -54,6 +59,7 @@ impl Default for Options {
             queue_bytes_max: QUEUE_BYTES_MAX,
             key_life: KEY_LIFE,
             clock: Arc::new(SystemClock),
+            timers_poll: Some(LOOK_PAUSE_MAX),
             locks: None,
         }
     }
@@ -90,6 +96,7 @@ pub(crate) struct Inner {
     pub(crate) hot_keys: HotKeys,
     pub(crate) leases: Option<Leases>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) timers: Arc<Timers>,
     active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
@@ -110,6 +117,7 @@ impl Engine {
             hot_keys: HotKeys::new(),
             leases: options.locks.clone().map(Leases::new),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
+            timers: Arc::default(),
             active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
             options,
@@ -118,6 +126,9 @@ impl Engine {
             stopped: CancellationToken::new(),
             store,
         });
+        if let Some(poll) = inner.options.timers_poll {
+            inner.tasks.spawn(timers::run(Arc::downgrade(&inner), inner.timers.clone(), poll, inner.stopped.clone()));
+        }
         inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
         Self { inner }
     }
@@ -127,7 +138,7 @@ impl Engine {
     /// Dropping the future takes the command back, unless its commit is already under way; then it may take effect,
     /// and its idempotency key tells.
     pub async fn send(&self, command: Command, wait: Option<Duration>) -> Answer {
-        if let Err(refusal) = self.inner.accepts() {
+        if let Err(refusal) = self.inner.accepts().and_then(|()| codec::check_key(&command)) {
             return refusal.into();
         }
         let permit = match self.inner.budget.enter(data_bytes(&command)) {
@@ -166,6 +177,11 @@ impl Engine {
     /// The store below.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// What timers have come to on this node.
+    pub fn timer_figures(&self) -> TimerFigures {
+        self.inner.timers.figures()
     }
 
     /// Commands that wait, or are being committed, now.
@@ -308,12 +324,13 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let roles: usize = command.actor.roles.iter().map(String::len).sum();
     let action = match &command.action {
-        Action::Start(start) => memory::of_data(&start.data),
+        Action::Start(start) => memory::of_data(&start.data) + text(&start.request_id),
         Action::Send(send) => {
             let fences: usize = send.fences.keys().map(|resource| resource.len() + FENCE_BYTES).sum();
             text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences
         }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
+        Action::Fire(_) => 0,
     };
     OVERHEAD_BYTES + roles + action
 }

@@ -22,6 +22,7 @@ mod memory;
 mod pending;
 mod reads;
 mod strategy;
+mod timers;
 mod watchers;
 
 pub mod clock;
@@ -34,3 +35,4 @@ pub use definitions::{DefinitionText, PutDefinition};
 pub use engine::{Answer, Engine, Options};
 pub use explain::{EventConcurrency, InstanceExplanation};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
+pub use timers::TimerFigures;

@@ -19,7 +19,7 @@ pub enum Status {
     Failed,
     /// Ended by `cancel`.
     Canceled,
-    /// Ended by `terminate`.
+    /// Ended by `terminate`, or by a start that replaced it.
     Terminated,
     /// Ended by its execution timeout.
     TimedOut,
@@ -77,9 +77,17 @@ pub struct Instance {
     /// When the run is ended, if it has not ended by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// The `request_id` of the start that began the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 impl Instance {
+    /// The run as it ended, once it has.
+    pub fn ended(&self) -> Option<EndedRun> {
+        self.status.is_closed().then_some(EndedRun { run: self.run, status: self.status })
+    }
+
     /// When somebody has to look at it again: the earliest of its timers and its deadline.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.iter().map(|timer| timer.due).chain(self.deadline).min()
@@ -100,6 +108,15 @@ pub struct Timer {
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRun {
+    /// The run.
+    pub run: Uuid,
+    /// How it ended.
+    pub status: Status,
 }
 
 /// How the current visit began.

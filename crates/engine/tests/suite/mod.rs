@@ -10,4 +10,5 @@ mod nodes;
 mod rungs;
 mod strategies;
 pub mod support;
+mod timers;
 mod unknown;

@@ -217,7 +217,9 @@ impl<'a> Judged<'a> {
     }
 
     fn mismatch(&self, expected: String, reason: MismatchReason) -> Refusal {
-        Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason }
+        let status = self.current.status;
+        let ended = status.is_closed().then_some(status);
+        Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason, ended }
     }
 
     /// The states in which the command would be a move.

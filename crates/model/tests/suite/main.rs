@@ -10,5 +10,7 @@ mod lists;
 mod lock_keys;
 mod moves;
 mod properties;
+mod starts;
 mod support;
+mod timers;
 mod values;
