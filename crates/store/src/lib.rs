@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod change_set;
 mod clock;
 pub mod error;
+mod feed;
 mod fence;
 pub mod lease;
 pub mod limits;
@@ -25,6 +26,7 @@ pub use alarm::{Alarm, Due};
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
+pub use feed::{FeedCursor, FeedFrom, FeedGap, FeedItem, FeedPage};
 pub use fence::Fence;
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
@@ -100,6 +102,14 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`ReadError`]: the store did not answer.
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError>;
+
+    /// One page of the feed: events of all records, at most `limit` (itself at least 1 and at most [`limits::PAGE_MAX`]), in
+    /// an order in which nothing ever appears before a place that a reader has passed. What was committed before this is
+    /// called may still be held back ([`FeedPage::held_back`]).
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError>;
 
     /// One page of the records of a space. A page may be short, or empty, and still have a `next`: a search looks at a
     /// bounded number of records at a time.

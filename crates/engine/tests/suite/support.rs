@@ -14,8 +14,8 @@ use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, Fence, ListQuery, LockError, Locked, OnLocked,
-    Page, ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Fence, ListQuery,
+    LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -295,6 +295,10 @@ impl Store for FaultyStore {
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         self.check_read()?;
         self.inner.events(key, after, limit).await
+    }
+
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        self.inner.feed(from, limit).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {

@@ -2,8 +2,8 @@
 
 use tokio_postgres::{Error, Row};
 
-use super::rows;
 use super::schema::quoted;
+use super::{feed, rows};
 use crate::{ChangeSet, Fence, Verdict};
 
 /// The SQL of each call.
@@ -27,6 +27,7 @@ pub(super) struct Calls {
     pub(super) read: String,
     pub(super) committed: String,
     pub(super) events: String,
+    pub(super) feed: String,
     pub(super) purge: String,
     pub(super) purge_fences: String,
     pub(super) purge_leases: String,
@@ -94,6 +95,7 @@ impl Calls {
                          ORDER BY e.version LIMIT $4) e
                  ) page WHERE upto <= $5 OR before = 0 ORDER BY version"
             ),
+            feed: feed::call(&s),
             purge: format!(
                 "WITH gone AS (DELETE FROM {s}.idempotency_keys WHERE (record, key) IN (
                      SELECT record, key FROM {s}.idempotency_keys WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2

@@ -18,6 +18,7 @@ mod cancel;
 mod check;
 mod connect;
 mod failure;
+mod feed;
 mod lane;
 mod lanes;
 mod lease;

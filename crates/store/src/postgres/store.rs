@@ -14,13 +14,13 @@ use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
 use super::values::{Parameter, name};
-use super::{alarms, all, failure, lease, list, queries, row_lock, schema};
+use super::{alarms, all, failure, feed, lease, list, queries, row_lock, schema};
 use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, LeaseAnswer, LeaseId, LeasePage,
-    LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey,
-    Store, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, LeaseAnswer,
+    LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError,
+    Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -133,6 +133,10 @@ impl Store for PostgresStore {
 
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         queries::events(&self.shared, key, after, limit).await
+    }
+
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        feed::page(&self.shared, from, limit).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {

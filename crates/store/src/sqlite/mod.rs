@@ -18,6 +18,7 @@
 //! | `transaction` | many jobs in one transaction, each for itself |
 //! | `change` | one change set: its checks and its writes |
 //! | `fences` | the latest fence of each lock that was seen |
+//! | `feed` | all events, in the order of their commits |
 //! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
@@ -29,6 +30,7 @@ mod change;
 mod checkpoint;
 mod connection;
 mod failure;
+mod feed;
 mod fences;
 mod lease;
 mod lease_list;

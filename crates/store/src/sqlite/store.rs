@@ -18,12 +18,12 @@ use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences
 use super::row_locks::{Held, Rows};
 use super::writer::{Ended, Writer};
 use super::writer_queue::WriterQueue;
-use super::{alarms, connection, lease_list, list, place, queries, rows};
+use super::{alarms, connection, feed, lease_list, list, place, queries, rows};
 use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use crate::limits::WOKEN_KEPT;
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, ListQuery, LockError, Locked, OnLocked,
-    OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, ListQuery, LockError,
+    Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -131,6 +131,10 @@ impl Store for SqliteStore {
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         let key = key.clone();
         self.readers.run(move |connection| queries::events(connection, &key, after, limit)).await
+    }
+
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        self.readers.run(move |connection| feed::page(connection, from, limit)).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {

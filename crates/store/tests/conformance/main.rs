@@ -10,6 +10,7 @@ mod bench;
 mod commit;
 mod concurrency;
 mod events;
+mod feed;
 mod fences;
 mod keys;
 mod leases;
@@ -63,6 +64,10 @@ macro_rules! suite {
             events: [
                 they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,
                 large_events_end_a_page_early,
+            ],
+            feed: [
+                all_events_come_in_pages, nothing_is_skipped_while_writers_commit, a_cursor_outlives_its_page,
+                it_can_begin_at_the_end, foreign_cursors_are_told, large_events_end_a_page_early,
             ],
             lists: [
                 ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,
