@@ -23,6 +23,7 @@ mod memory;
 mod pending;
 mod reads;
 mod strategy;
+mod timers;
 mod watchers;
 
 pub mod clock;
@@ -36,3 +37,4 @@ pub use engine::{Answer, Engine, Options};
 pub use explain::{EventConcurrency, InstanceExplanation};
 pub use feed::{FeedEvent, FeedListener, FeedNews, parse_cursor};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
+pub use timers::TimerFigures;

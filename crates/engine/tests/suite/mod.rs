@@ -11,4 +11,5 @@ mod rungs;
 mod starts;
 mod strategies;
 pub mod support;
+mod timers;
 mod unknown;

@@ -12,4 +12,5 @@ mod moves;
 mod properties;
 mod starts;
 mod support;
+mod timers;
 mod values;
