@@ -8,6 +8,7 @@ mod fences;
 mod histories;
 mod lists;
 mod lock_keys;
+mod migrations;
 mod moves;
 mod properties;
 mod starts;
