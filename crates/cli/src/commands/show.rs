@@ -17,13 +17,21 @@ use crate::report;
 /// The columns.
 const HEADING: [&str; 7] = ["STATE", "EVENT", "TARGET", "QUORUM", "ROLES", "GUARD", "ASSIGN"];
 
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper show examples/purchase.yaml
+  lockkeeper show examples/purchase.yaml --mermaid > purchase.mmd";
+
 /// Checks a definition file and shows its states and events; needs no server.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lockkeeper show examples/purchase.yaml")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ShowArgs {
     /// A definition in YAML or JSON; - for standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Shows the machine as a Mermaid state diagram instead.
+    #[arg(long)]
+    pub(crate) mermaid: bool,
 }
 
 /// Runs `show`.
@@ -31,10 +39,13 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<(), Failure> {
     let file = DefinitionFile::read(&args.file)?;
     let definition =
         Definition::read(&file.text, file.format).map_err(|problems| report::problems(output, &file, &problems))?;
-    if output.is_json() {
+    if output.is_json() && !args.mermaid {
         return output.print(&format!("{:#}", document(&definition)));
     }
     report::warnings(output, &file, definition.warnings());
+    if args.mermaid {
+        return output.print(definition.mermaid().trim_end());
+    }
     let states = definition.outline();
     output.print(&heading(&definition, &states))?;
     let rows: Vec<_> = states.iter().flat_map(rows).collect();

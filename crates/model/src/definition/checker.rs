@@ -147,6 +147,7 @@ fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> V
                 warnings.push(two_stages(state, transition));
             }
         }
+        warnings.extend(super::lists::doubts(&state.transitions));
         if state.ends_as.is_none() && !targets.iter().any(leads_on) {
             warnings.push(Problem::at(
                 state.place,
