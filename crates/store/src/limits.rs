@@ -12,8 +12,8 @@ pub const EVENT_BYTES_MAX: usize = 1024 * 1024 + 64 * 1024;
 /// Bytes of a space, an id, a facet or an idempotency key: fits every index of every backend.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-/// Events of one change set: what one batch of commands on one record may come to.
-pub const EVENTS_PER_SET_MAX: usize = 256;
+/// Events of one change set: what one batch of 256 commands on one record may come to, each of them two events at most.
+pub const EVENTS_PER_SET_MAX: usize = 512;
 
 /// Change sets of one all-or-nothing commit.
 pub const SETS_PER_COMMIT_MAX: usize = 100;
@@ -24,7 +24,7 @@ pub const PAGE_MAX: usize = 1_000;
 /// Rows that one page of a search may look at before it answers with what it has: no long readers.
 pub const SCAN_MAX: usize = 10_000;
 
-/// Idempotency keys of one change set: one for each command, and a command is at least one event.
+/// Idempotency keys of one change set: as many as events.
 pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 
 /// Requirements of one change set. Each is one look-up while the writer is held; the first set of a commit may carry
