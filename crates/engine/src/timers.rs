@@ -15,7 +15,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::codec;
 use crate::engine::{Engine, Inner};
 use crate::limits::{FIRE_WAIT, FIRES_MAX, LOOK_BACKOFF_MAX, LOOK_PAUSE_MIN};
 

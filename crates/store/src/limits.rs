@@ -73,6 +73,10 @@ pub const WAITERS_MAX: u64 = 10_000;
 /// one is told to ask, which grants further ones.
 pub const GRANTS_AHEAD_MAX: usize = 32;
 
+/// How long a grant ahead lasts at least where its place in the queue was kept for as long: whoever asked for a shorter
+/// lease has to hear of it, on a busy machine, and renew it.
+pub const AHEAD_MIN: Duration = Duration::from_secs(1);
+
 /// How long the name of an ended try is remembered, so that a request that was under way for long cannot get it after
 /// all: longer than any connection stays silent.
 pub const ENDED_KEPT: Duration = Duration::from_secs(5 * 60);

@@ -4,9 +4,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
-use lockkeeper_engine::{DefinitionText, Engine, InstanceQuery, Options};
-use lockkeeper_model::{Action, Actor, Command, Format, Instance, InstanceKey, Start, WorkflowName};
+use lockkeeper_engine::{Clock, DefinitionText, Engine, InstanceQuery, Options, SystemClock};
+use lockkeeper_model::{Action, Actor, Command, Format, Instance, InstanceKey, Start, Timestamp, WorkflowName};
 use lockkeeper_store::Store;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -56,7 +55,7 @@ impl Timers {
         let prepared = self.prepare(&quiet, &workflow).await;
         quiet.shutdown().await;
         prepared?;
-        let (cpu, begun, begun_at) = (Cpu::now(), Instant::now(), Utc::now());
+        let (cpu, begun, begun_at) = (Cpu::now(), Instant::now(), SystemClock.now());
         for _ in 0..self.kills {
             kill_at_work(&self.url).await?;
         }
@@ -160,7 +159,7 @@ async fn finished(engines: &[Engine], workflow: &WorkflowName) -> Result<(), Fai
 
 /// How long after the beginning each fired, for those that fired exactly once: the start is their first version, the timer
 /// their second and last.
-async fn count(engine: &Engine, workflow: &WorkflowName, begun: chrono::DateTime<Utc>) -> Result<Latencies, Failure> {
+async fn count(engine: &Engine, workflow: &WorkflowName, begun: Timestamp) -> Result<Latencies, Failure> {
     let mut latencies = Latencies::default();
     let mut cursor = None;
     loop {

@@ -61,8 +61,8 @@ fn fire(id: &str, until: Timestamp) -> lockkeeper_model::Command {
 
 /// The history, once it has come to so many versions.
 async fn history_of(engine: &Engine, id: &str, versions: i64) -> Vec<HistoryItem> {
-    let grown = engine.history(&key(id), versions - 1, 1, LONG);
-    assert!(!grown.await.unwrap().items.is_empty(), "{id} has not come to version {versions}");
+    let grown = engine.history(&key(id), versions - 1, 1, LONG).await.unwrap();
+    assert!(!grown.items.is_empty(), "{id} has not come to version {versions}");
     let items = engine.history(&key(id), 0, 999, Duration::ZERO).await.unwrap().items;
     history::check(items.iter().map(|item| (item.version, &item.entry))).unwrap();
     items
