@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::data::check_sent;
-use super::{Change, Decision, next_version, status_in, success};
+use super::{Change, Decision, malformed, next_version, status_in, success};
 use crate::command::Start;
 use crate::instance::Entered;
 use crate::outcome::SuccessKind;
@@ -23,6 +23,12 @@ pub(super) fn start(
     check_sent("data", &start.data)?;
     let decided_on = current.map_or(0, |instance| instance.version);
     let machine = definition.machine();
+    let data = match machine.schema() {
+        Some(schema) => schema
+            .check(start.data.clone())
+            .map_err(|wrong| malformed(format!("the data is not as the workflow's schema has it: {wrong}")))?,
+        None => start.data.clone(),
+    };
     let state = &machine.states[machine.initial];
     let instance = Instance {
         version: next_version(decided_on)?,
@@ -30,7 +36,7 @@ pub(super) fn start(
         definition_version: definition.version(),
         state: state.name.clone(),
         status: status_in(state),
-        data: Arc::new(start.data.clone()),
+        data: Arc::new(data),
         started_by: command.actor.id.clone(),
         started_at: now,
         updated_at: now,

@@ -10,6 +10,7 @@ mod pricing;
 mod purpose;
 #[cfg(test)]
 mod tests;
+pub(crate) mod types;
 mod values;
 
 use std::any::Any;
