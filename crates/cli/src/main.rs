@@ -20,6 +20,7 @@ mod remote_locks;
 mod report;
 mod retry;
 mod serve;
+mod sse;
 mod store_url;
 mod target;
 

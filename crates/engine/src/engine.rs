@@ -19,6 +19,7 @@ use crate::combiner::{Combiner, Driver, Work};
 use crate::contention::hot_key::HotKeys;
 use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
+use crate::feed::FeedHub;
 use crate::leases::Leases;
 use crate::limits::{
     ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, PURGE, QUEUE_BYTES_MAX,
@@ -86,6 +87,7 @@ pub(crate) struct Inner {
     pub(crate) cache: InstanceCache,
     pub(crate) combiner: Arc<Combiner>,
     pub(crate) watchers: Watchers,
+    pub(crate) feed: Arc<FeedHub>,
     pub(crate) contention: Contention<InstanceKey>,
     pub(crate) hot_keys: HotKeys,
     pub(crate) leases: Option<Leases>,
@@ -95,17 +97,19 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     closing: AtomicBool,
-    stopped: CancellationToken,
+    pub(crate) stopped: CancellationToken,
 }
 
 impl Engine {
     /// An engine on `store`. Must be called within a tokio runtime.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        let feed = Arc::new(FeedHub::default());
         let inner = Arc::new(Inner {
             definitions: Definitions::new(store.clone()),
             cache: InstanceCache::new(options.cache_bytes_max),
             combiner: Arc::new(Combiner::new()),
-            watchers: Watchers::default(),
+            watchers: Watchers::new(feed.clone()),
+            feed,
             contention: Contention::new(),
             hot_keys: HotKeys::new(),
             leases: options.locks.clone().map(Leases::new),

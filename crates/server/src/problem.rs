@@ -17,6 +17,8 @@ pub(crate) enum Problem {
     NotFound(String),
     /// The route exists, for another method.
     MethodNotAllowed,
+    /// What was meant is no more, and cannot come back.
+    Gone(String),
     /// Refused, with more to say about it.
     Detailed(Refusal, Map<String, Value>),
     /// There is no lease.
@@ -162,6 +164,7 @@ impl IntoResponse for Problem {
                 let status = StatusCode::NOT_FOUND;
                 (status, base("LK0026", "not_found", status, detail, false), false)
             }
+            Self::Gone(detail) => (StatusCode::GONE, base("LK0034", "gone", StatusCode::GONE, detail, false), false),
             Self::MethodNotAllowed => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
                 let detail = "this path exists for other methods; /openapi.json lists them".to_owned();

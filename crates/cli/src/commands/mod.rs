@@ -22,6 +22,7 @@ mod paging;
 mod sender;
 mod success;
 mod token_store;
+mod watch_all;
 
 use crate::client::Client;
 use crate::output::Output;
