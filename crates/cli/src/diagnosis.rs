@@ -210,7 +210,10 @@ mod tests {
     fn it_can_be_told_in_words() {
         let shown = shown(&Output::drawn(OutputFormat::Table, Drawing::Narrated), TEXT, 3, 26);
         assert!(shown.contains("Diagnostic severity: error") && shown.contains("po.yaml"), "{shown}");
-        assert!(shown.contains("label at line 3, columns 26 to 32") && shown.contains("diagnostic help: write `approved`"), "{shown}");
+        assert!(
+            shown.contains("label at line 3, columns 26 to 32") && shown.contains("diagnostic help: write `approved`"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
 use super::{Concurrency, Judgement, Problem};
-use crate::expression::types::Type;
+use crate::expression::kinds::Type;
 use crate::names::{NameError, check_name};
 
 /// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule

@@ -6,6 +6,7 @@
 mod analysis;
 mod bounds;
 pub(crate) mod cost;
+pub(crate) mod kinds;
 mod pricing;
 mod purpose;
 #[cfg(test)]

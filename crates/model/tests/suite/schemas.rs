@@ -1,8 +1,11 @@
 //! What the data has to be, and what its schema tells about expressions.
 
-use lockkeeper_model::{Definition, Format};
+use lockkeeper_model::{Action, Command, Data, Definition, Format, Refusal, Start};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::support::Case;
+use crate::support::{Case, actor, key_of};
 
 /// A definition with a schema, a guard and assigns.
 fn with(schema: &str, transition: &str) -> String {
@@ -170,4 +173,107 @@ fn what_was_accepted_is_read_again() {
     let accepted = Definition::read_accepted(&text, Format::Yaml).unwrap();
     assert_eq!(accepted.warnings()[0].message, "a number cannot be compared with a text");
     assert!(Definition::read_accepted("workflow: w", Format::Yaml).is_err(), "no machine at all");
+}
+
+const KEYWORDS: &[&str] = &[
+    "type",
+    "properties",
+    "items",
+    "required",
+    "additionalProperties",
+    "enum",
+    "const",
+    "anyOf",
+    "allOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$ref",
+    "$defs",
+    "a",
+    "b",
+    "minimum",
+    "maxLength",
+    "pattern",
+    "multipleOf",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "prefixItems",
+    "propertyNames",
+    "patternProperties",
+    "dependentSchemas",
+    "dependentRequired",
+    "format",
+    "$schema",
+    "$comment",
+];
+const VALUES: &[&str] = &[
+    "object",
+    "array",
+    "string",
+    "integer",
+    "number",
+    "null",
+    "#/$defs/a",
+    "#/$defs/b",
+    "#",
+    "^a+$",
+    "(",
+    "date",
+    "a",
+    "b",
+    "",
+    "https://json-schema.org/draft/2020-12/schema",
+];
+
+/// Something like a schema.
+fn schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        4 => prop::sample::select(VALUES).prop_map(Value::from),
+        2 => (-3..4_i64).prop_map(Value::from),
+        1 => Just(json!(0.5)),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            3 => prop::collection::btree_map(prop::sample::select(KEYWORDS).prop_map(str::to_owned), inner.clone(), 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            1 => prop::collection::vec(inner, 0..4).prop_map(Value::Array),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_schema_is_kept_or_refused(schema in schema(), data in schema()) {
+        let text = json!({
+            "workflow": "w", "initial": "a", "data": {"schema": schema},
+            "states": {
+                "a": {"on": {"x": {"guard": "data.a == data.b", "assign": {"a": "event", "b": "data.a + data.b"}}, "y": "z"}},
+                "z": {"type": "final"}
+            }
+        });
+        match Definition::read(&text.to_string(), Format::Json) {
+            Ok(_) => {
+                let mut case = Case::new(&text.to_string());
+                let data = match data {
+                    Value::Object(fields) => fields,
+                    other => Data::from_iter([("a".to_owned(), other)]),
+                };
+                let start = Action::Start(Start { run: Uuid::nil(), data });
+                let command = Command {
+                    instance: key_of("w"), action: start, actor: actor("ann"), idempotency_key: None,
+                };
+                let started = case.judge(&command);
+                prop_assert!(matches!(started, Ok(_) | Err(Refusal::Malformed { .. } | Refusal::GuardError { .. })), "{started:?}");
+            }
+            Err(problems) => prop_assert!(!problems.is_empty() && problems.iter().all(|problem| problem.line == 1)),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use super::fields::{Findings, join};
 use super::node::{Node, Value};
 use crate::Data;
-use crate::expression::types::Type;
+use crate::expression::kinds::Type;
 use crate::limits::PATTERNS_MAX;
 
 /// The dialect, as `$schema` names it.

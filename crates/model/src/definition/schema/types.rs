@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::expression::types::{Fields, Kinds, Others, Type};
+use crate::expression::kinds::{Fields, Kinds, Others, Type};
 
 /// Keywords by which a map may have fields that its `properties` do not name.
 const OPENS: &[&str] =
