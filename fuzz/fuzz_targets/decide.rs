@@ -7,7 +7,8 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use chrono::DateTime;
 use libfuzzer_sys::fuzz_target;
 use lockkeeper_model::{
-    Action, Actor, Close, Command, Data, Decision, Definition, Format, Instance, InstanceKey, Send, Start, decide, history,
+    Action, Actor, Close, Command, ConflictPolicy, Data, Decision, Definition, Format, Instance, InstanceKey,
+    ReusePolicy, Send, Start, decide, history,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -98,7 +99,13 @@ fn command(step: &Step, current: Option<&Instance>, number: usize) -> Command {
     let action = match step.what % 20 {
         0 => Action::Terminate(Close { run: None, reason: "why".to_owned() }),
         1 => Action::Cancel(Close { run: current.map(|instance| instance.run), reason: "why".to_owned() }),
-        2..=4 => Action::Start(Start { run: Uuid::from_u128(number as u128 + 1), data }),
+        2..=4 => Action::Start(Start {
+            run: Uuid::from_u128(number as u128 + 1),
+            data,
+            reuse_policy: ReusePolicy::ALL[usize::from(step.actor % 3)],
+            conflict_policy: ConflictPolicy::ALL[usize::from(step.what % 20 - 2)],
+            request_id: step.from.map(|request| request.to_string()),
+        }),
         _ => Action::Send(Send {
             event: step.event.map(|event| pick(&EVENTS, event).to_owned()),
             to: step.to.map(|to| pick(&STATES, to).to_owned()),
@@ -123,7 +130,12 @@ fuzz_target!(|case: Case| {
         let now = DateTime::from_timestamp(1_800_000_000 + number as i64, 0).expect("a time");
         let decided = decide(&definition, current.as_ref(), &command, now);
         assert_eq!(decided, decide(&definition, current.as_ref(), &command, now), "the same judge twice");
-        if let Ok(Decision::Change(change)) = decided {
+        let changes = match decided {
+            Ok(Decision::Change(change)) => vec![change],
+            Ok(Decision::Replace { ended, started }) => vec![ended, started],
+            Ok(Decision::Stay(_)) | Err(_) => Vec::new(),
+        };
+        for change in changes {
             let text = serde_json::to_string(&change.instance).expect("an instance is JSON");
             let read: Instance = serde_json::from_str(&text).expect("what was written");
             assert_eq!(Instance { version: change.instance.version, ..read }, change.instance);

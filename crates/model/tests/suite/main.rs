@@ -12,5 +12,6 @@ mod lock_keys;
 mod moves;
 mod properties;
 mod schemas;
+mod starts;
 mod support;
 mod values;

@@ -266,7 +266,7 @@ proptest! {
                     Value::Object(fields) => fields,
                     other => Data::from_iter([("a".to_owned(), other)]),
                 };
-                let start = Action::Start(Start { run: Uuid::nil(), data });
+                let start = Action::Start(Start { run: Uuid::nil(), data, ..Start::default() });
                 let command = Command {
                     instance: key_of("w"), action: start, actor: actor("ann"), idempotency_key: None,
                 };
