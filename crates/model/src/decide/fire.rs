@@ -85,7 +85,7 @@ impl Fired<'_> {
         };
         for way in &after.ways {
             if holds(way, &scope)? {
-                let data = assigned(way, &scope, &self.current.data)?;
+                let data = assigned(self.definition.machine(), way, &scope, &self.current.data)?;
                 return self.step(way.target.map(|target| &states[target]), timer, data).map(Some);
             }
         }

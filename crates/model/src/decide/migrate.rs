@@ -4,6 +4,7 @@
 //! ends no run, and a map leads past no approval. Whoever may migrate is the door's to say; who did is in the history.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::close::{check_reason, check_run};
 use super::{Change, Decision, Known, enter, malformed, next_version, success};
@@ -35,8 +36,10 @@ pub(super) fn migrate(
         return Ok(Decision::Stay(success(command, current, SuccessKind::AlreadyApplied)));
     }
     let state = destination(old, new, current, migrate)?;
+    let data = fitting(new, current)?;
     let mut instance = Instance { version: next_version(current.version)?, updated_at: now, ..current.clone() };
     instance.definition_version = new.version();
+    instance.data = data;
     let votes_dropped: Vec<String> = instance.votes.drain(..).map(|vote| vote.actor).collect();
     if state.name == current.state {
         instance.timers = timers_going_on(old, state, current);
@@ -114,6 +117,19 @@ fn destination<'d>(
         )));
     }
     Ok(state)
+}
+
+/// The data, if it is as the schema of `new` has it.
+fn fitting(new: &Definition, current: &Instance) -> Result<Arc<Data>, Refusal> {
+    let Some(schema) = new.machine().schema() else { return Ok(current.data.clone()) };
+    schema.check((*current.data).clone()).map(Arc::new).map_err(|wrong| {
+        let version = new.version();
+        let detail = format!(
+            "the data is not as the schema of version {version} has it: {wrong}; bring it there by an event before, or let \
+             the schema allow it"
+        );
+        Refusal::NotMigratable { detail, state: current.state.clone(), states: Vec::new() }
+    })
 }
 
 /// The states that can be reached from the first one without an approval.
