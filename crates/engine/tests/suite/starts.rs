@@ -201,7 +201,8 @@ async fn starts_of_one_batch_see_each_other() {
     assert_eq!(answers[3].result, Err(Refusal::AlreadyClosed { run: one.0, status: Status::Terminated }));
     assert_eq!(told(&answers[5]), (two.0, 7), "the same request: its run, as it stands");
     assert!(answers[5].replayed && !answers[2].replayed);
-    assert_eq!(house.store.commits.load(std::sync::atomic::Ordering::SeqCst), 2, "all of it is one commit");
+    let commits = house.store.commits.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(commits, 3, "the start, the note, and all of these in one commit");
     // And the store remembers what began in the middle of it.
     let again = house.other.send(requested("a", ConflictPolicy::UseExisting, "r1"), None).await;
     assert_eq!(again.result, Err(Refusal::AlreadyClosed { run: one.0, status: Status::Terminated }));
