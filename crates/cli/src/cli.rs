@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
 use crate::commands::apply::ApplyArgs;
+use crate::commands::backup::{BackupArgs, RestoreArgs};
 use crate::commands::close::CloseArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::explain::ExplainArgs;
@@ -96,6 +97,8 @@ pub(crate) enum Command {
     Cancel(CloseArgs),
     Lock(LockArgs),
     Token(TokenArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),
 }

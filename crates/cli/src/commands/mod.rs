@@ -1,6 +1,7 @@
 //! What the client's commands do: one file each.
 
 pub(crate) mod apply;
+pub(crate) mod backup;
 pub(crate) mod close;
 pub(crate) mod completion;
 pub(crate) mod explain;

@@ -1,6 +1,7 @@
 //! The handlers, a file for each noun.
 
 pub(crate) mod about;
+pub(crate) mod backup;
 pub(crate) mod closes;
 pub(crate) mod events;
 pub(crate) mod explain;

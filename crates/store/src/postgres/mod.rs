@@ -13,6 +13,7 @@
 
 mod alarms;
 mod all;
+mod backup;
 mod calls;
 mod cancel;
 mod check;
