@@ -14,6 +14,7 @@ use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
+use crate::commands::purge::PurgeArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::start::StartArgs;
@@ -99,6 +100,7 @@ pub(crate) enum Command {
     Token(TokenArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),
+    Purge(PurgeArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),
 }

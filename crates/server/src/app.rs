@@ -121,6 +121,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(r::locks::list::list))
         .routes(routes!(r::locks::list::force_release))
         .routes(routes!(r::backup::make))
+        .routes(routes!(r::purge::purge))
         .routes(routes!(r::tokens::create, r::tokens::list))
         .routes(routes!(r::tokens::revoke))
         .routes(routes!(r::health::alive))

@@ -9,6 +9,7 @@ mod clock;
 pub mod error;
 mod feed;
 mod fence;
+mod forget;
 pub mod lease;
 pub mod limits;
 mod place;
@@ -30,6 +31,7 @@ pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
 pub use feed::{FeedCursor, FeedFrom, FeedGap, FeedItem, FeedPage};
 pub use fence::Fence;
+pub use forget::{Forget, Forgotten};
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
@@ -190,6 +192,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError>;
+
+    /// Forgets a record's oldest events, at most `limit` (itself at most [`limits::PURGE_MAX`]) at once. Its version stays. A
+    /// reader of the feed that has not passed them is told of a gap.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError>;
 
     /// Copies the whole store, as it is at one moment, into a new file at `into`, synced. Commits go on meanwhile.
     ///

@@ -9,6 +9,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod purge;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod start;

@@ -16,8 +16,8 @@ use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, 
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
     Alarm, AllVerdict, BackupError, BackupSummary, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom,
-    FeedPage, Fence, ListQuery, LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey, RowLock, Store,
-    StoredKey, Timestamp, Verdict,
+    FeedPage, Fence, Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey,
+    RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -294,6 +294,10 @@ impl Store for FaultyStore {
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         self.check_read()?;
         self.inner.events(key, after, limit).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        self.inner.forget(what, limit).await
     }
 
     async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {

@@ -291,7 +291,9 @@ fn read_table(
 ) -> rusqlite::Result<()> {
     // The order of the file's own numbers is that of the feed.
     let order = if table.name == "events" { "event" } else { table.order };
-    let mut select = file.prepare(&format!("SELECT {} FROM {} ORDER BY {order}", table.names(), table.name))?;
+    // What only keeps a number of the feed from being given out again has the record 0.
+    let only = if table.name == "events" { "WHERE record > 0" } else { "" };
+    let mut select = file.prepare(&format!("SELECT {} FROM {} {only} ORDER BY {order}", table.names(), table.name))?;
     let mut found = select.query([])?;
     let empty = || -> Batch { table.columns.iter().map(|(_, kind)| Column::new(*kind)).collect() };
     let (mut batch, mut rows, mut bytes) = (empty(), 0, 0);

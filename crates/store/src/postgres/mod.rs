@@ -20,6 +20,7 @@ mod check;
 mod connect;
 mod failure;
 mod feed;
+mod forget;
 mod lane;
 mod lanes;
 mod lease;

@@ -15,14 +15,14 @@ use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
 use super::values::{Parameter, name};
-use super::{alarms, all, backup, failure, feed, lease, list, queries, row_lock, schema};
+use super::{alarms, all, backup, failure, feed, forget, lease, list, queries, row_lock, schema};
 use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
 use crate::sqlite::{BackupError, BackupFile, BackupSummary};
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, LeaseAnswer,
-    LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError,
-    Record, RecordKey, Store, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, Forget, Forgotten,
+    LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
+    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -208,6 +208,10 @@ impl Store for PostgresStore {
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
         self.number(&self.shared.calls.fence_floor, &[(&at_least, Type::INT8)]).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        forget::forget(&self.shared, what, limit).await
     }
 
     async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {

@@ -19,6 +19,7 @@
 //! | `change` | one change set: its checks and its writes |
 //! | `fences` | the latest fence of each lock that was seen |
 //! | `feed` | all events, in the order of their commits |
+//! | `forget` | what retention takes away |
 //! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
 //! | `backup` | the whole store as one sealed file, and back |
 //! | `checkpoint` | moving the log into the file |
@@ -34,6 +35,7 @@ mod connection;
 mod failure;
 mod feed;
 mod fences;
+mod forget;
 mod lease;
 mod lease_list;
 mod list;

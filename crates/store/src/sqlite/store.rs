@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::alarms::Claims;
 use super::backup::{self, BackupError, BackupSummary, LongReads};
 use super::checkpoint::Checkpoints;
+use super::forget::ForgetSome;
 use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
@@ -23,8 +24,9 @@ use super::{alarms, connection, feed, lease_list, list, place, queries, rows};
 use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use crate::limits::WOKEN_KEPT;
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, ListQuery, LockError,
-    Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Forget, Forgotten,
+    ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock,
+    Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -193,6 +195,10 @@ impl Store for SqliteStore {
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
         self.writer.submit(FenceFloor(at_least)).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        self.writer.submit(ForgetSome(what.clone(), limit)).await
     }
 
     async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {

@@ -59,7 +59,7 @@ fn read_seal(connection: &Connection) -> rusqlite::Result<(i64, seal::Digests)> 
 /// Hands the events of each record to `look`.
 pub(super) fn look_through(
     path: &Path,
-    look: &mut dyn FnMut(&RecordKey, &[Event]) -> Result<(), String>,
+    mut look: impl FnMut(&RecordKey, &[Event]) -> Result<(), String>,
 ) -> Result<(), BackupError> {
     let connection = open_reader(path)?;
     let wrong = |error: rusqlite::Error| damaged(path, &error);

@@ -95,9 +95,9 @@ impl BackupFile {
     /// [`BackupError`]: it cannot be read, or the first thing that `look` found wrong.
     pub fn look_through(
         &self,
-        mut look: impl FnMut(&crate::RecordKey, &[crate::Event]) -> Result<(), String>,
+        look: impl FnMut(&crate::RecordKey, &[crate::Event]) -> Result<(), String>,
     ) -> Result<(), BackupError> {
-        check::look_through(&self.path, &mut look)
+        check::look_through(&self.path, look)
     }
 
     /// A connection that reads it.
