@@ -9,6 +9,7 @@ mod leases;
 mod nodes;
 mod retention;
 mod rungs;
+mod starts;
 mod strategies;
 pub mod support;
 mod unknown;

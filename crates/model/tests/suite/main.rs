@@ -10,5 +10,6 @@ mod lists;
 mod lock_keys;
 mod moves;
 mod properties;
+mod starts;
 mod support;
 mod values;
