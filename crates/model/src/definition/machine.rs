@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::Concurrency;
+use super::schema::DataSchema;
 use crate::command::Send;
 use crate::expression::Expression;
 use crate::instance::Status;
@@ -50,6 +51,7 @@ pub(crate) struct Machine {
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
+    schema: Option<DataSchema>,
 }
 
 impl Machine {
@@ -66,7 +68,17 @@ impl Machine {
         }
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys }
+        Self { initial, states, by_name, by_event, has_lock_keys, schema: None }
+    }
+
+    /// The same for data that has to be as `schema` says.
+    pub(crate) fn with_schema(self, schema: Option<DataSchema>) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// What the data has to be; none: any.
+    pub(crate) fn schema(&self) -> Option<&DataSchema> {
+        self.schema.as_ref()
     }
 
     /// The position of the state `name`.
