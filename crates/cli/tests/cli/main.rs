@@ -8,6 +8,7 @@ mod support;
 mod definitions;
 mod explain;
 mod failures;
+mod imports;
 mod lists;
 mod purchase;
 mod shell;

@@ -105,6 +105,12 @@ fn begin(
 ) -> Result<Box<Change>, Refusal> {
     let definition = known.definition;
     let machine = definition.machine();
+    let data = match machine.schema() {
+        Some(schema) => schema
+            .check(start.data.clone())
+            .map_err(|wrong| malformed(format!("the data is not as the workflow's schema has it: {wrong}")))?,
+        None => start.data.clone(),
+    };
     let state = &machine.states[machine.initial];
     let status = status_in(state);
     let instance = Instance {
@@ -113,7 +119,7 @@ fn begin(
         definition_version: definition.version(),
         state: state.name.clone(),
         status,
-        data: Arc::new(start.data.clone()),
+        data: Arc::new(data),
         started_by: command.actor.id.clone(),
         started_at: now,
         updated_at: now,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Concurrency;
+use super::schema::DataSchema;
 use crate::Timestamp;
 use crate::command::Send;
 use crate::expression::Expression;
@@ -75,6 +76,7 @@ pub(crate) struct Machine {
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
+    schema: Option<DataSchema>,
 }
 
 impl Machine {
@@ -91,7 +93,17 @@ impl Machine {
         }
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys }
+        Self { initial, states, by_name, by_event, has_lock_keys, schema: None }
+    }
+
+    /// The same for data that has to be as `schema` says.
+    pub(crate) fn with_schema(self, schema: Option<DataSchema>) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// What the data has to be; none: any.
+    pub(crate) fn schema(&self) -> Option<&DataSchema> {
+        self.schema.as_ref()
     }
 
     /// The position of the state `name`.
