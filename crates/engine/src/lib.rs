@@ -24,6 +24,7 @@ mod pending;
 mod reads;
 mod retention;
 mod strategy;
+mod timers;
 mod watchers;
 
 pub mod clock;
@@ -38,3 +39,4 @@ pub use explain::{EventConcurrency, InstanceExplanation};
 pub use feed::{FeedEvent, FeedListener, FeedNews, parse_cursor};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
 pub use retention::{PurgeQuery, PurgeStep, Purged, Retention};
+pub use timers::TimerFigures;

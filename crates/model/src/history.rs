@@ -19,6 +19,10 @@ pub enum Kind {
     Terminate,
     /// The run was canceled.
     Cancel,
+    /// A timer was due: it moved the instance, or did not, and then the reason says why.
+    Timer,
+    /// The run was ended by its execution timeout.
+    TimedOut,
 }
 
 /// One committed change. Its version is kept beside it by the store.
@@ -45,10 +49,13 @@ pub struct Entry {
     /// The idempotency key it came with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// How long after the visit began the timer was due, as the definition says it: `72h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// The data that was sent.
     #[serde(default, skip_serializing_if = "Data::is_empty")]
     pub data: Data,
-    /// Why, for terminate and cancel.
+    /// Why, for terminate and cancel, and for timers that have moved nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who had voted, in order, for the move that fills a quorum.
@@ -80,15 +87,20 @@ pub fn check<'e>(entries: impl IntoIterator<Item = (i64, &'e Entry)>) -> Result<
 }
 
 fn check_entry(entry: &Entry) -> Result<(), String> {
-    let Entry { kind, event, from, to, reason, approved_by, .. } = entry;
+    let Entry { kind, event, from, to, reason, approved_by, after, .. } = entry;
     let stays = from.as_ref() == Some(to);
     match kind {
         Kind::Start if from.is_some() || event.is_some() => return Err("a start comes from nowhere".to_owned()),
         Kind::Move | Kind::Vote if event.is_none() => return Err(format!("a {kind:?} without an event")),
-        Kind::Move | Kind::Vote | Kind::Terminate | Kind::Cancel if from.is_none() => {
+        Kind::Timer | Kind::TimedOut if event.is_some() => return Err(format!("a {kind:?} with an event")),
+        Kind::Timer if after.is_none() => return Err("a timer of no time".to_owned()),
+        Kind::Timer if reason.is_some() && !stays => return Err("a timer that moves and does not".to_owned()),
+        Kind::Move | Kind::Vote | Kind::Terminate | Kind::Cancel | Kind::Timer | Kind::TimedOut if from.is_none() => {
             return Err(format!("a {kind:?} without a state that it comes from"));
         }
-        Kind::Vote | Kind::Terminate | Kind::Cancel if !stays => return Err(format!("a {kind:?} does not move")),
+        Kind::Vote | Kind::Terminate | Kind::Cancel | Kind::TimedOut if !stays => {
+            return Err(format!("a {kind:?} does not move"));
+        }
         Kind::Terminate | Kind::Cancel if reason.is_none() => return Err(format!("a {kind:?} without a reason")),
         _ => {}
     }
@@ -107,7 +119,9 @@ fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
         (Kind::Start, _) if !is_new_run => Err(format!("run {} starts twice", entry.run)),
         (Kind::Start, Kind::Vote) => Err(format!("a run starts while run {} waits for votes", before.run)),
         (Kind::Start, _) => Ok(()),
-        (_, Kind::Terminate | Kind::Cancel) => Err(format!("run {} goes on after its end", before.run)),
+        (_, Kind::Terminate | Kind::Cancel | Kind::TimedOut) => {
+            Err(format!("run {} goes on after its end", before.run))
+        }
         _ if is_new_run => Err(format!("run {} follows run {} without a start", entry.run, before.run)),
         _ if entry.from.as_ref() != Some(&before.to) => {
             Err(format!("it comes from {:?}, but the instance was in {:?}", entry.from, before.to))

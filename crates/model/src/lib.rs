@@ -20,11 +20,11 @@ mod decide;
 mod expression;
 
 pub use actor::Actor;
-pub use command::{Action, Close, Command, Fingerprint, Send, Start};
+pub use command::{Action, Close, Command, Fingerprint, Fire, Send, Start};
 pub use decide::{Change, Decision, Known, decide};
 pub use definition::{Definition, Format, Problem};
 pub use history::{Entry, Kind};
-pub use instance::{EndedRun, Instance, Status};
+pub use instance::{EndedRun, Instance, Status, Timer};
 pub use names::{InstanceId, InstanceKey, NameError, WorkflowName};
 pub use outcome::{Refusal, Success, SuccessKind};
 pub use policy::{ConflictPolicy, ReusePolicy};

@@ -12,4 +12,5 @@ mod rungs;
 mod starts;
 mod strategies;
 pub mod support;
+mod timers;
 mod unknown;

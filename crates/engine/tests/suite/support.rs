@@ -64,6 +64,8 @@ pub struct FaultyStore {
     pub blind: std::sync::atomic::AtomicBool,
     /// The fences of what was committed here, in order.
     pub fences: Mutex<Vec<Fence>>,
+    /// Alarms that were set without a change.
+    pub alarms: watch::Sender<usize>,
 }
 
 impl FaultyStore {
@@ -84,6 +86,7 @@ impl FaultyStore {
             life: AtomicI64::new(0),
             blind: false.into(),
             fences: Mutex::default(),
+            alarms: watch::Sender::new(0),
         })
     }
 
@@ -318,7 +321,9 @@ impl Store for FaultyStore {
     }
 
     async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
-        self.inner.set_alarm(key, version, alarm).await
+        let set = self.inner.set_alarm(key, version, alarm).await;
+        self.alarms.send_modify(|alarms| *alarms += 1);
+        set
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {

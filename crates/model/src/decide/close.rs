@@ -33,6 +33,8 @@ pub(super) fn close(
         status,
         updated_at: now,
         votes: Vec::new(),
+        timers: Vec::new(),
+        deadline: None,
         ..current.clone()
     };
     let entry = Entry {
@@ -45,6 +47,7 @@ pub(super) fn close(
         run: current.run,
         definition_version: current.definition_version,
         key: command.idempotency_key.clone(),
+        after: None,
         data: Data::new(),
         reason: Some(close.reason.clone()),
         approved_by: Vec::new(),

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use super::close::check_run;
-use super::data::{check_kept, check_sent};
-use super::{Change, Decision, malformed, next_version, status_in, success};
+use super::data::check_sent;
+use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
 use crate::approval::{Tally, is_for, tally};
 use crate::command::Send;
 use crate::definition::machine::{Machine, State, Transition};
-use crate::expression::{Expression, Scope, cost};
+use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Instance, Status};
 use crate::limits::{FENCE_AHEAD, FENCE_END, FENCES_MAX, FENCES_PER_SECOND};
 use crate::names::check_resource;
 use crate::outcome::{MismatchReason, SuccessKind};
-use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
+use crate::{Actor, Command, Definition, Entry, Kind, Refusal, Timestamp};
 
 /// Names that a refusal lists: a definition may have thousands.
 const NAMED_MAX: usize = 100;
@@ -309,15 +309,12 @@ impl<'a> Judged<'a> {
     /// The move itself.
     fn step(&self, transition: &Transition, approved_by: Vec<String>) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
-        if let Some(data) = self.assigned(transition)? {
+        if let Some(data) = assigned(self.machine, transition, &self.scope())? {
             instance.data = Arc::new(data);
             instance.votes.clear();
         }
         if let Some(target) = transition.target {
-            let target = &self.machine.states[target];
-            instance.state.clone_from(&target.name);
-            instance.status = status_in(target);
-            instance.votes.clear();
+            enter(&mut instance, &self.machine.states[target], self.now);
             instance.entered = Entered {
                 event: Some(transition.event.clone()),
                 from: Some(self.current.state.clone()),
@@ -337,32 +334,6 @@ impl<'a> Judged<'a> {
         Ok(Instance { version, updated_at: self.now, ..self.current.clone() })
     }
 
-    /// The data after the assigns, all of which see the data before; none where nothing is assigned.
-    fn assigned(&self, transition: &Transition) -> Result<Option<Data>, Refusal> {
-        if transition.assigns.is_empty() {
-            return Ok(None);
-        }
-        let scope = self.scope();
-        let evaluate = |(field, expression): &(String, Expression)| match expression.evaluate(&scope) {
-            Ok(value) => Ok((field.clone(), value)),
-            Err(detail) => Err(guard_error(expression, detail)),
-        };
-        let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
-        let mut data = (*self.current.data).clone();
-        data.extend(values);
-        check_kept("the data after this event", &data)?;
-        let Some(schema) = self.machine.schema() else { return Ok(Some(data)) };
-        schema.check(data).map(Some).map_err(|wrong| Refusal::GuardError {
-            expression: transition
-                .assigns
-                .iter()
-                .map(|(field, value)| format!("{field}: {}", value.text()))
-                .collect::<Vec<_>>()
-                .join(", "),
-            detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
-        })
-    }
-
     fn entry(&self, kind: Kind, transition: &Transition, after: &Instance, approved_by: Vec<String>) -> Entry {
         Entry {
             kind,
@@ -374,15 +345,12 @@ impl<'a> Judged<'a> {
             run: self.current.run,
             definition_version: self.definition_version,
             key: self.command.idempotency_key.clone(),
+            after: None,
             data: self.send.data.clone(),
             reason: None,
             approved_by,
         }
     }
-}
-
-fn guard_error(expression: &Expression, detail: String) -> Refusal {
-    Refusal::GuardError { expression: expression.text().to_owned(), detail }
 }
 
 /// Whether the actor may take the transition, or vote for it.

@@ -96,6 +96,8 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         updated_at: at,
         entered: Entered { event: None, from: None, decided_on: 0 },
         votes: Vec::new(),
+        timers: Vec::new(),
+        deadline: None,
         request_id: None,
     }
 }

@@ -1,5 +1,6 @@
 //! What a workflow is: states, events, guards, approvals.
 
+mod after;
 mod checker;
 mod concurrency;
 mod concurrency_block;

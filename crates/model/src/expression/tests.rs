@@ -31,6 +31,8 @@ impl World {
             updated_at: at(1_700_000_000),
             entered: Entered { event: None, from: None, decided_on: 6 },
             votes: Vec::new(),
+            timers: Vec::new(),
+            deadline: None,
             request_id: None,
         };
         let actor = Actor::new("bob", ["finance".to_owned(), "admin".to_owned()], false).unwrap();

@@ -14,4 +14,5 @@ mod properties;
 mod schemas;
 mod starts;
 mod support;
+mod timers;
 mod values;

@@ -112,7 +112,7 @@ impl Findings<'_> {
                 let message = format!("not a JSON schema: {}", error.masked_with("this"));
                 self.add(
                     place.place,
-                    &join(PATH, &path).trim_end_matches('.').to_owned(),
+                    join(PATH, &path).trim_end_matches('.'),
                     message,
                     "correct the schema",
                 );
