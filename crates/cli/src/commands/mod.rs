@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod purge;
+pub(crate) mod migrate;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod start;

@@ -17,6 +17,17 @@ struct Success {
     state: String,
     status: Option<String>,
     approval: Option<Approval>,
+    migration: Option<Migration>,
+}
+
+/// What a migration did, or would do.
+#[derive(Debug, Deserialize)]
+struct Migration {
+    from_version: i64,
+    to_version: i64,
+    from_state: String,
+    to_state: String,
+    votes_dropped: Vec<String>,
 }
 
 /// How far an approval is.
@@ -47,7 +58,19 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
         let (votes, voters) = (approval.voters.len(), approval.voters.join(", "));
         text.push_str(&format!("; {votes} of {} votes: {voters}", approval.quorum));
     }
-    if replayed {
+    if let Some(migration) = &success.migration {
+        let Migration { from_version, to_version, from_state, to_state, votes_dropped } = migration;
+        text.push_str(&format!("; the definition's version {from_version} > {to_version}"));
+        if from_state != to_state {
+            text.push_str(&format!(", state {from_state} > {to_state}"));
+        }
+        if !votes_dropped.is_empty() {
+            text.push_str(&format!("; void are the votes of {}", votes_dropped.join(", ")));
+        }
+    }
+    if replayed && success.outcome == "started" {
+        text.push_str(" (it had begun before)");
+    } else if replayed {
         text.push_str(" (the answer that this key had before)");
     }
     printable(&text)

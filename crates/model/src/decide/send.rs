@@ -319,6 +319,7 @@ impl<'a> Judged<'a> {
                 event: Some(transition.event.clone()),
                 from: Some(self.current.state.clone()),
                 decided_on: self.current.version,
+                at: Some(self.now),
             };
         }
         // An approval that stays in its state has used up its votes; those for other events go on.
@@ -344,6 +345,7 @@ impl<'a> Judged<'a> {
             at: self.now,
             run: self.current.run,
             definition_version: self.definition_version,
+            from_definition_version: None,
             key: self.command.idempotency_key.clone(),
             after: None,
             data: self.send.data.clone(),

@@ -9,6 +9,7 @@ mod histories;
 mod imports;
 mod lists;
 mod lock_keys;
+mod migrations;
 mod moves;
 mod properties;
 mod schemas;

@@ -12,6 +12,7 @@ pub(crate) mod instances;
 pub(crate) mod locks;
 pub(crate) mod metrics;
 pub(crate) mod purge;
+pub(crate) mod migrations;
 pub(crate) mod tokens;
 pub(crate) mod transitions;
 pub(crate) mod workflows;

@@ -18,6 +18,7 @@ const PINNED: [(&str, &str); 31] = [
     ("POST", "/v1/workflows/{workflow}/instances/{id}/events"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/terminate"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/cancel"),
+    ("POST", "/v1/workflows/{workflow}/instances/{id}/migrate"),
     ("POST", "/v1/transitions"),
     ("GET", "/v1/events"),
     ("POST", "/v1/locks/acquire"),
