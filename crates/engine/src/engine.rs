@@ -1,7 +1,7 @@
 //! The front hall: the handle that every door calls.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_locks::Locks;
@@ -28,6 +28,7 @@ use crate::limits::{
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
+use crate::retention::{self, Retention};
 use crate::strategy::Attempt;
 use crate::watchers::Watchers;
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
     pub locks: Option<Locks>,
+    /// How long things are kept.
+    pub retention: Retention,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             key_life: KEY_LIFE,
             clock: Arc::new(SystemClock),
             locks: None,
+            retention: Retention::default(),
         }
     }
 }
@@ -97,6 +101,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
+    /// What was forgotten since this node began. A std mutex: held to add or read.
+    pub(crate) purged: Mutex<retention::Purged>,
     closing: AtomicBool,
     pub(crate) stopped: CancellationToken,
 }
@@ -119,12 +125,18 @@ impl Engine {
             clock: options.clock.clone(),
             options,
             tasks: TaskTracker::new(),
+            purged: Mutex::default(),
             closing: AtomicBool::new(false),
             stopped: CancellationToken::new(),
             store,
         });
         inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
-        Self { inner }
+        let engine = Self { inner };
+        if engine.inner.options.retention != Retention::default() {
+            let sweeping = retention::run(engine.clone(), engine.inner.stopped.clone());
+            engine.inner.tasks.spawn(sweeping);
+        }
+        engine
     }
 
     /// Sends one command to one instance and waits for its answer, at most `wait` (and at most [`DEADLINE_MAX`]).

@@ -22,6 +22,7 @@ mod leases;
 mod memory;
 mod pending;
 mod reads;
+mod retention;
 mod strategy;
 mod watchers;
 
@@ -36,3 +37,4 @@ pub use engine::{Answer, Engine, Options};
 pub use explain::{EventConcurrency, InstanceExplanation};
 pub use feed::{FeedEvent, FeedListener, FeedNews, parse_cursor};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
+pub use retention::{PurgeQuery, PurgeStep, Purged, Retention};
