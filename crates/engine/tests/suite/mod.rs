@@ -7,6 +7,7 @@ mod faulty_locks;
 mod fences;
 mod leases;
 mod nodes;
+mod retention;
 mod rungs;
 mod starts;
 mod strategies;
