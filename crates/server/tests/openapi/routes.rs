@@ -6,7 +6,7 @@ use crate::document::{METHODS, document, operations};
 use crate::running::Running;
 
 /// The routes of the pinned interface that this version has.
-const PINNED: [(&str, &str); 31] = [
+const PINNED: [(&str, &str); 32] = [
     ("PUT", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows"),
