@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
 use crate::commands::apply::ApplyArgs;
+use crate::commands::backup::{BackupArgs, RestoreArgs};
 use crate::commands::close::CloseArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::explain::ExplainArgs;
@@ -14,6 +15,7 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
 use crate::commands::migrate::MigrateArgs;
+use crate::commands::purge::PurgeArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::start::StartArgs;
@@ -98,6 +100,9 @@ pub(crate) enum Command {
     Migrate(MigrateArgs),
     Lock(LockArgs),
     Token(TokenArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
+    Purge(PurgeArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),
 }

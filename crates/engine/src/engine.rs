@@ -1,7 +1,7 @@
 //! The front hall: the handle that every door calls.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_locks::Locks;
@@ -28,6 +28,7 @@ use crate::limits::{
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
+use crate::retention::{self, Retention};
 use crate::strategy::Attempt;
 use crate::timers::{self, TimerFigures, Timers};
 use crate::watchers::Watchers;
@@ -50,6 +51,8 @@ pub struct Options {
     pub timers_poll: Option<Duration>,
     /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
     pub locks: Option<Locks>,
+    /// How long things are kept.
+    pub retention: Retention,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             timers_poll: Some(LOOK_PAUSE_MAX),
             locks: None,
+            retention: Retention::default(),
         }
     }
 }
@@ -103,6 +107,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
+    /// What was forgotten since this node began. A std mutex: held to add or read.
+    pub(crate) purged: Mutex<retention::Purged>,
     closing: AtomicBool,
     pub(crate) stopped: CancellationToken,
 }
@@ -126,6 +132,7 @@ impl Engine {
             clock: options.clock.clone(),
             options,
             tasks: TaskTracker::new(),
+            purged: Mutex::default(),
             closing: AtomicBool::new(false),
             stopped: CancellationToken::new(),
             store,
@@ -134,7 +141,12 @@ impl Engine {
             inner.tasks.spawn(timers::run(Arc::downgrade(&inner), inner.timers.clone(), poll, inner.stopped.clone()));
         }
         inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
-        Self { inner }
+        let engine = Self { inner };
+        if engine.inner.options.retention != Retention::default() {
+            let sweeping = retention::run(engine.clone(), engine.inner.stopped.clone());
+            engine.inner.tasks.spawn(sweeping);
+        }
+        engine
     }
 
     /// Sends one command to one instance and waits for its answer, at most `wait` (and at most [`DEADLINE_MAX`]).

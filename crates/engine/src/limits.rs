@@ -132,3 +132,18 @@ pub const FEED_POLL: Duration = Duration::from_millis(250);
 
 /// The first pause while the feed holds something back: about a commit. It doubles, up to [`FEED_POLL`].
 pub const FEED_HELD_PAUSE: Duration = Duration::from_millis(1);
+
+/// Closed instances, or histories, that are looked through at once by a purge.
+pub const PURGE_PAGE: usize = 100;
+
+/// Events that are forgotten in one transaction: some milliseconds of the writer's time.
+pub const PURGE_EVENTS: usize = 500;
+
+/// Between two pages of a sweep, so that it takes a small part of the store's time.
+pub const PURGE_PAUSE: Duration = Duration::from_millis(20);
+
+/// When a node sweeps for the first time, and how often then (give or take half of it, so that nodes do not sweep
+/// together): what is kept for days may be kept for an hour more.
+pub const PURGE_FIRST: Duration = Duration::from_secs(60);
+/// See [`PURGE_FIRST`].
+pub const PURGE_SWEEP: Duration = Duration::from_secs(60 * 60);

@@ -1,6 +1,7 @@
 //! What the client's commands do: one file each.
 
 pub(crate) mod apply;
+pub(crate) mod backup;
 pub(crate) mod close;
 pub(crate) mod completion;
 pub(crate) mod explain;
@@ -9,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod migrate;
+pub(crate) mod purge;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod start;

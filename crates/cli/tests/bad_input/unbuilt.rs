@@ -56,7 +56,7 @@ async fn blocks_of_definitions_that_are_not_built_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_that_are_not_built_are_not_there() {
     let (_store, _server, api) = begin().await;
-    for path in ["/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/events", "/v1/alerts"] {
+    for path in ["/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/alerts"] {
         let detail = api.get(path).await.detail(404, "not_found");
         assert!(detail.contains(path) && detail.contains("/openapi.json"), "{detail}");
     }

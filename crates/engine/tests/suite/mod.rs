@@ -8,6 +8,7 @@ mod fences;
 mod leases;
 mod migrations;
 mod nodes;
+mod retention;
 mod rungs;
 mod starts;
 mod strategies;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -14,8 +15,9 @@ use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Fence, ListQuery,
-    LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
+    Alarm, AllVerdict, BackupError, BackupSummary, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom,
+    FeedPage, Fence, Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey,
+    RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -295,6 +297,14 @@ impl Store for FaultyStore {
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         self.check_read()?;
         self.inner.events(key, after, limit).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        self.inner.forget(what, limit).await
+    }
+
+    async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {
+        self.inner.backup(into).await
     }
 
     async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
 use crate::command::Fire;
-use crate::definition::machine::{After, State, Transition};
+use crate::definition::machine::{After, Machine, State, Transition};
 use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Status, Timer};
 use crate::limits::TIMER_TRIES;
@@ -65,7 +65,7 @@ impl Fired<'_> {
             return self.used_up(timer, "?", "the definition has no such `after`".to_owned());
         };
         cost::begin();
-        match self.take(&machine.states, timer, after) {
+        match self.take(machine, timer, after) {
             Ok(Some(instance)) => Ok(self.change(Kind::Timer, instance, Some(&after.text), None)),
             Ok(None) => self.used_up(timer, &after.text, "no guard held".to_owned()),
             Err(refusal) => self.failed(timer, &after.text, &refusal),
@@ -73,7 +73,7 @@ impl Fired<'_> {
     }
 
     /// The instance after the first way whose guard holds; none: no guard does.
-    fn take(&self, states: &[State], timer: &Timer, after: &After) -> Result<Option<Instance>, Refusal> {
+    fn take(&self, machine: &Machine, timer: &Timer, after: &After) -> Result<Option<Instance>, Refusal> {
         let nothing_sent = Data::new();
         let scope = Scope {
             data: &self.current.data,
@@ -85,8 +85,8 @@ impl Fired<'_> {
         };
         for way in &after.ways {
             if holds(way, &scope)? {
-                let data = assigned(self.definition.machine(), way, &scope, &self.current.data)?;
-                return self.step(way.target.map(|target| &states[target]), timer, data).map(Some);
+                let data = assigned(machine, way, &scope)?;
+                return self.step(way.target.map(|target| &machine.states[target]), timer, data).map(Some);
             }
         }
         Ok(None)

@@ -125,12 +125,7 @@ fn enter(instance: &mut Instance, state: &State, now: Timestamp) {
 }
 
 /// The data after the transition's assigns, all of which see the data before; none where nothing is assigned.
-fn assigned(
-    machine: &Machine,
-    transition: &Transition,
-    scope: &Scope<'_>,
-    data: &Data,
-) -> Result<Option<Data>, Refusal> {
+fn assigned(machine: &Machine, transition: &Transition, scope: &Scope<'_>) -> Result<Option<Data>, Refusal> {
     if transition.assigns.is_empty() {
         return Ok(None);
     }
@@ -139,17 +134,18 @@ fn assigned(
         Err(detail) => Err(guard_error(expression, detail)),
     };
     let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
-    let mut data = data.clone();
+    let mut data = scope.data.clone();
     data.extend(values);
     data::check_kept("the data after this event", &data)?;
     let Some(schema) = machine.schema() else { return Ok(Some(data)) };
-    schema.check(data).map(Some).map_err(|wrong| {
-        let assigns: Vec<String> =
-            transition.assigns.iter().map(|(field, value)| format!("{field}: {}", value.text())).collect();
-        Refusal::GuardError {
-            expression: assigns.join(", "),
-            detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
-        }
+    schema.check(data).map(Some).map_err(|wrong| Refusal::GuardError {
+        expression: transition
+            .assigns
+            .iter()
+            .map(|(field, value)| format!("{field}: {}", value.text()))
+            .collect::<Vec<_>>()
+            .join(", "),
+        detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
     })
 }
 

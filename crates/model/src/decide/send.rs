@@ -309,7 +309,7 @@ impl<'a> Judged<'a> {
     /// The move itself.
     fn step(&self, transition: &Transition, approved_by: Vec<String>) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
-        if let Some(data) = assigned(self.machine, transition, &self.scope(), &self.current.data)? {
+        if let Some(data) = assigned(self.machine, transition, &self.scope())? {
             instance.data = Arc::new(data);
             instance.votes.clear();
         }

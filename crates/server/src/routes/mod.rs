@@ -1,6 +1,7 @@
 //! The handlers, a file for each noun.
 
 pub(crate) mod about;
+pub(crate) mod backup;
 pub(crate) mod closes;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -11,6 +12,7 @@ pub(crate) mod instances;
 pub(crate) mod locks;
 pub(crate) mod metrics;
 pub(crate) mod migrations;
+pub(crate) mod purge;
 pub(crate) mod tokens;
 pub(crate) mod transitions;
 pub(crate) mod workflows;
