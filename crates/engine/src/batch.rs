@@ -74,7 +74,8 @@ impl Judges {
     /// Whether any command may need a lease.
     pub(crate) fn may_lease(&self) -> bool {
         let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
-        self.current.iter().chain(newest).any(|definition| definition.may_lease())
+        let targets = self.targets.values().filter_map(|target| target.as_ref().ok());
+        self.current.iter().chain(newest).chain(targets).any(|definition| definition.may_lease())
     }
 
     /// The definition by which a command is to be judged, if there is one.

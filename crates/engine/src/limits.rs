@@ -55,6 +55,9 @@ pub const FIRES_MAX: usize = 512;
 /// How long one of them may take: within the store's claim, so that nobody else fires it meanwhile.
 pub const FIRE_WAIT: Duration = Duration::from_secs(10);
 
+/// How much later a timer is tried again that could not fire for a row or a lock that somebody keeps.
+pub const FIRE_AGAIN: Duration = Duration::from_secs(30);
+
 /// The shortest pause between two looks at what is due, however close the next timer is: so many milliseconds it may be
 /// late.
 pub const LOOK_PAUSE_MIN: Duration = Duration::from_millis(10);

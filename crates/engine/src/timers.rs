@@ -15,8 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::codec;
+use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner};
-use crate::limits::{FIRE_WAIT, FIRES_MAX, LOOK_BACKOFF_MAX, LOOK_PAUSE_MIN};
+use crate::limits::{FIRE_AGAIN, FIRE_WAIT, FIRES_MAX, LOOK_BACKOFF_MAX, LOOK_PAUSE_MIN};
+use crate::retention::is_purged;
 
 /// What timers have come to on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +152,7 @@ async fn fire(inner: Arc<Inner>, timers: Arc<Timers>, record: RecordKey, until: 
         }
         // Another node was faster; or the alarm is none of the instance's, since a node of an earlier release has moved it.
         Ok(_) => {
-            if let Err(refusal) = set_right(&engine, &instance, &record).await {
+            if let Err(refusal) = set_right(&engine, &record, None).await {
                 tracing::warn!(%instance, %refusal, "an alarm without a timer could not be taken away");
             }
         }
@@ -159,14 +162,22 @@ async fn fire(inner: Arc<Inner>, timers: Arc<Timers>, record: RecordKey, until: 
             if (before + 1).is_power_of_two() {
                 tracing::warn!(%instance, %refusal, postponed = before + 1, "a timer could not fire; it is tried again");
             }
+            // One whose row or lock somebody keeps goes behind those that fall due meanwhile, or many of them would take
+            // all places again and again. If this fails, its claim runs out.
+            if matches!(refusal, Refusal::LockTimeout { .. } | Refusal::LeaseTimeout { .. } | Refusal::Conflict { .. })
+            {
+                let _tried_after_its_claim = set_right(&engine, &record, Some(until + FIRE_AGAIN)).await;
+            }
         }
     }
 }
 
-/// Sets the alarm to what the instance says.
-async fn set_right(engine: &Engine, key: &InstanceKey, record: &RecordKey) -> Result<(), Refusal> {
-    let (instance, _) = engine.read_instance(key).await?;
-    let alarm = instance.next_due().map_or(Alarm::Never, Alarm::At);
-    let set = engine.inner.store.set_alarm(record, instance.version, alarm).await;
+/// Sets the alarm to what the instance says, but not before `earliest`. What is no instance any more has none.
+async fn set_right(engine: &Engine, record: &RecordKey, earliest: Option<Timestamp>) -> Result<(), Refusal> {
+    let store = &engine.inner.store;
+    let Some(found) = store.read(record).await.map_err(|error| unavailable(&error))? else { return Ok(()) };
+    let due = if is_purged(&found) { None } else { codec::decode_instance(&found)?.next_due() };
+    let alarm = due.map_or(Alarm::Never, |due| Alarm::At(earliest.map_or(due, |earliest| due.max(earliest))));
+    let set = store.set_alarm(record, found.version, alarm).await;
     set.map(drop).map_err(|error| Refusal::Unavailable { detail: error.to_string() })
 }

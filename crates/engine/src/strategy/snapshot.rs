@@ -69,6 +69,11 @@ impl Attempt<'_> {
             Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
             None => None,
         };
+        if batch.iter().any(|pending| migrates_to_newest(&pending.command.action)) {
+            // Another node may have put one since. A write would find that out; that there is nothing to do, or that it
+            // cannot be done, is answered without one.
+            definitions.forget_newest(workflow);
+        }
         let newest = match batch.iter().any(needs_newest) || current.is_none() {
             true => Some(definitions.newest(workflow).await),
             false => None,
@@ -93,6 +98,9 @@ impl Attempt<'_> {
     pub(super) fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
         let definitions = &self.inner.definitions;
         let workflow = &self.key.workflow;
+        if batch.iter().any(|pending| migrates_to_newest(&pending.command.action)) {
+            return None;
+        }
         let newest_needed = batch.iter().any(|pending| needs_newest(&pending.command.action));
         let current = match &snapshot.instance {
             Some(instance) => Some(definitions.compiled(workflow, instance.definition_version)?),
@@ -119,11 +127,11 @@ impl Attempt<'_> {
 
 /// Whether the newest version of the definition is asked for.
 fn needs_newest(action: &Action) -> bool {
-    match action {
-        Action::Start(_) => true,
-        Action::Migrate(migrate) => migrate.to_version.is_none(),
-        _ => false,
-    }
+    matches!(action, Action::Start(_)) || migrates_to_newest(action)
+}
+
+fn migrates_to_newest(action: &Action) -> bool {
+    matches!(action, Action::Migrate(migrate) if migrate.to_version.is_none())
 }
 
 /// The version of the definition that is asked for by its number.

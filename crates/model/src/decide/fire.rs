@@ -23,6 +23,9 @@ pub(super) fn fire(
     fire: &Fire,
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
+    // The store's clock says what is due. A judge whose clock is behind it must not set the next timers into its past: two
+    // states that lead to each other would then fire without end.
+    let now = now.max(fire.until);
     let is_due = |due: &Timestamp| *due <= fire.until;
     let timer = current.timers.iter().filter(|timer| is_due(&timer.due)).min_by_key(|timer| (timer.due, timer.after));
     let deadline = current.deadline.filter(is_due);
