@@ -1,9 +1,11 @@
 //! The one judge.
 
+mod acts;
 mod close;
 mod data;
 mod send;
 mod start;
+mod visit;
 
 use crate::command::{Action, Close};
 use crate::definition::machine::State;

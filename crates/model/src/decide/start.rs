@@ -36,6 +36,10 @@ pub(super) fn start(
         updated_at: now,
         entered: Entered { event: None, from: None, decided_on },
         votes: Vec::new(),
+        delegations: Vec::new(),
+        additions: Vec::new(),
+        path: Vec::new(),
+        undo: None,
     };
     let entry = Entry {
         kind: Kind::Start,
@@ -50,6 +54,8 @@ pub(super) fn start(
         data: start.data.clone(),
         reason: None,
         approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
     };
     let success = success(command, &instance, SuccessKind::Started);
     Ok(Decision::Change(Box::new(Change { instance, entry, success })))

@@ -95,5 +95,9 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         updated_at: at,
         entered: Entered { event: None, from: None, decided_on: 0 },
         votes: Vec::new(),
+        delegations: Vec::new(),
+        additions: Vec::new(),
+        path: Vec::new(),
+        undo: None,
     }
 }

@@ -31,6 +31,10 @@ impl World {
             updated_at: at(1_700_000_000),
             entered: Entered { event: None, from: None, decided_on: 6 },
             votes: Vec::new(),
+            delegations: Vec::new(),
+            additions: Vec::new(),
+            path: Vec::new(),
+            undo: None,
         };
         let actor = Actor::new("bob", ["finance".to_owned(), "admin".to_owned()], false).unwrap();
         Self { data, event, actor, instance, now: at(1_700_003_600) }

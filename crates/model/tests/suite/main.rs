@@ -1,6 +1,8 @@
 //! The model's rules as tables: a definition, a script of commands, and what must come of each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod approval_properties;
+mod approval_rules;
 mod approvals;
 mod concurrency;
 mod definitions;
@@ -9,5 +11,6 @@ mod histories;
 mod lock_keys;
 mod moves;
 mod properties;
+mod returns;
 mod support;
 mod values;

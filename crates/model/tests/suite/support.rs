@@ -7,8 +7,8 @@
 //! The actor with its roles; `start`, `terminate`, `cancel`, or an event (`.` for none); conditions; the answer.
 
 use lockkeeper_model::{
-    Action, Actor, Close, Command, Data, Decision, Definition, Entry, Format, Instance, InstanceKey, Refusal, Send,
-    Start, Status, Success, Timestamp, decide, history,
+    Act, Action, Actor, Close, Command, Data, Decision, Definition, Entry, Format, Instance, InstanceKey, Refusal,
+    Send, Start, Status, Success, Timestamp, decide, history,
 };
 use uuid::Uuid;
 
@@ -58,8 +58,14 @@ impl Case {
         let mut send = Send { event: (verb != ".").then(|| verb.to_owned()), ..Send::default() };
         let (mut key, mut reason) = (None, "why".to_owned());
         for word in words {
+            if word == "recall" {
+                send.act = Some(Act::Recall);
+                continue;
+            }
             let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{word:?} is no condition"));
             match name {
+                "delegate" => send.act = Some(Act::Delegate { to: value.to_owned() }),
+                "add" => send.act = Some(Act::AddApprover { id: value.to_owned() }),
                 "to" => send.to = Some(value.to_owned()),
                 "from" => send.from = Some(value.to_owned()),
                 "v" => send.expected_version = Some(value.parse().unwrap()),
@@ -129,7 +135,9 @@ fn render_success(success: &Success) -> String {
     let outcome = serde_json::to_value(success.outcome).unwrap();
     let ended = if success.status == Status::Running { String::new() } else { format!(" {}", success.status.as_str()) };
     let votes = success.approval.as_ref().map_or_else(String::new, |approval| {
-        format!(", {}/{} {}", approval.voters.len(), approval.quorum, approval.voters.join(" "))
+        format!(", {}/{} {}", approval.quorum - approval.missing, approval.quorum, approval.voters.join(" "))
+            .trim_end()
+            .to_owned()
     });
     format!("{} v{} {}{ended}{votes}", outcome.as_str().unwrap(), success.version, success.state)
 }
