@@ -156,6 +156,33 @@ impl Client {
         })
     }
 
+    /// Opens a stream of events; each answer of the server may take `silence`.
+    pub(crate) async fn stream(&self, path: &str, silence: Duration) -> Result<reqwest::Response, CallError> {
+        let mut builder = self.http.get(format!("{}{path}", self.url)).header("Accept", "text/event-stream");
+        if let Some(authorization) = &self.authorization {
+            builder = builder.header(AUTHORIZATION, authorization.clone());
+        }
+        let response = within(silence, builder.send()).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(read_seconds);
+        let text = match tokio::time::timeout(silence, read_body(response)).await {
+            Ok(text) => text?,
+            Err(_) => return Err(CallError::Lost("the answer does not end".to_owned())),
+        };
+        Err(CallError::Refused(Box::new(Problem::read(status.as_u16(), &text, retry_after))))
+    }
+
+    /// The next piece of a stream. Its end is an error: a stream has none.
+    pub(crate) async fn piece(&self, stream: &mut reqwest::Response, silence: Duration) -> Result<Vec<u8>, CallError> {
+        match within(silence, stream.chunk()).await? {
+            Some(piece) => Ok(piece.to_vec()),
+            None => Err(CallError::Lost("the server ended the stream".to_owned())),
+        }
+    }
+
     /// The failure of a request that is not sent again.
     pub(crate) fn failure(&self, error: CallError) -> Failure {
         let (detail, maybe_sent) = match error {
@@ -200,6 +227,13 @@ fn bearer(token: &str) -> Result<HeaderValue, Failure> {
 /// The seconds of a `Retry-After`; its other form, a date, is not used by Lockkeeper.
 fn read_seconds(value: &HeaderValue) -> Option<Duration> {
     value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+async fn within<T>(bound: Duration, work: impl Future<Output = reqwest::Result<T>>) -> Result<T, CallError> {
+    match tokio::time::timeout(bound, work).await {
+        Ok(done) => done.map_err(classify),
+        Err(_) => Err(CallError::Lost(format!("the server was silent for {} s", bound.as_secs()))),
+    }
 }
 
 async fn read_body(mut response: reqwest::Response) -> Result<String, CallError> {

@@ -19,6 +19,7 @@ mod remote_locks;
 mod report;
 mod retry;
 mod serve;
+mod sse;
 mod store_url;
 mod target;
 
@@ -62,6 +63,10 @@ async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Apply(args) => commands::apply::run(&args, &context()?).await?,
         Command::Start(args) => commands::start::run(&args, &context()?).await?,
         Command::Send(args) => commands::send::run(&args, &context()?).await?,
+        Command::Approval(args) => commands::approval::run(&args, &context()?).await?,
+        Command::Delegate(args) => commands::act::delegate(&args, &context()?).await?,
+        Command::AddApprover(args) => commands::act::add_approver(&args, &context()?).await?,
+        Command::Recall(args) => commands::act::recall(&args, &context()?).await?,
         Command::Get(args) => commands::get::run(&args, &context()?).await?,
         Command::List(args) => commands::list::run(&args, &context()?).await?,
         Command::History(args) => commands::history::run(&args, &context()?).await?,

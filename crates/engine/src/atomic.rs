@@ -15,7 +15,7 @@ use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{
     Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
-use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
+use lockkeeper_store::{Alarm, AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -488,6 +488,7 @@ fn change_set(
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
+        alarm: Alarm::Keep,
         at: change.entry.at,
         life,
     })

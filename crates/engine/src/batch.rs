@@ -12,7 +12,7 @@ use lockkeeper_model::definition::{Concurrency, OnLockLoss, Strategy};
 use lockkeeper_model::{
     Action, Command, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide,
 };
-use lockkeeper_store::{ChangeSet, NewKey, Requirement, StoredKey};
+use lockkeeper_store::{Alarm, ChangeSet, NewKey, Requirement, StoredKey};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -278,6 +278,7 @@ impl Fold<'_> {
             keys: self.keys,
             requires: requires.into_iter().collect(),
             fences: self.fences.into_fences(),
+            alarm: Alarm::Keep,
             at: self.clock.now(),
             life: snapshot.life,
         };

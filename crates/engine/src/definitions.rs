@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_model::{Actor, Definition, Format, Problem, Refusal, Timestamp, WorkflowName};
-use lockkeeper_store::{ChangeSet, CommitError, Facets, ListOrder, ListQuery, Store, Verdict};
+use lockkeeper_store::{Alarm, ChangeSet, CommitError, Facets, ListOrder, ListQuery, Store, Verdict};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -127,6 +127,7 @@ impl Definitions {
                 keys: Vec::new(),
                 requires: Vec::new(),
                 fences: Vec::new(),
+                alarm: Alarm::Keep,
                 at: clock.now(),
                 life,
             };

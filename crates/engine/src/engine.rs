@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper_locks::Locks;
-use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
+use lockkeeper_model::{Act, Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
 use lockkeeper_store::limits::{ENDED_LEASES_KEPT, FENCES_KEPT};
 use tokio::sync::Semaphore;
@@ -19,6 +19,7 @@ use crate::combiner::{Combiner, Driver, Work};
 use crate::contention::hot_key::HotKeys;
 use crate::contention::{Contention, Now};
 use crate::definitions::{DefinitionText, Definitions, PutDefinition};
+use crate::feed::FeedHub;
 use crate::leases::Leases;
 use crate::limits::{
     ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, PURGE, QUEUE_BYTES_MAX,
@@ -86,6 +87,7 @@ pub(crate) struct Inner {
     pub(crate) cache: InstanceCache,
     pub(crate) combiner: Arc<Combiner>,
     pub(crate) watchers: Watchers,
+    pub(crate) feed: Arc<FeedHub>,
     pub(crate) contention: Contention<InstanceKey>,
     pub(crate) hot_keys: HotKeys,
     pub(crate) leases: Option<Leases>,
@@ -95,17 +97,19 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     closing: AtomicBool,
-    stopped: CancellationToken,
+    pub(crate) stopped: CancellationToken,
 }
 
 impl Engine {
     /// An engine on `store`. Must be called within a tokio runtime.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        let feed = Arc::new(FeedHub::default());
         let inner = Arc::new(Inner {
             definitions: Definitions::new(store.clone()),
             cache: InstanceCache::new(options.cache_bytes_max),
             combiner: Arc::new(Combiner::new()),
-            watchers: Watchers::default(),
+            watchers: Watchers::new(feed.clone()),
+            feed,
             contention: Contention::new(),
             hot_keys: HotKeys::new(),
             leases: options.locks.clone().map(Leases::new),
@@ -311,7 +315,11 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
         Action::Start(start) => memory::of_data(&start.data),
         Action::Send(send) => {
             let fences: usize = send.fences.keys().map(|resource| resource.len() + FENCE_BYTES).sum();
-            text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences
+            let act = match &send.act {
+                Some(Act::Delegate { to: id } | Act::AddApprover { id }) => id.len(),
+                Some(Act::Recall) | None => 0,
+            };
+            text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences + act
         }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
     };

@@ -102,3 +102,15 @@ pub const TIMEOUT_TOLD_WITHIN: Duration = Duration::from_millis(250);
 /// How often a command may find, once it is decided, that it needs another lease than the one it has: each time somebody
 /// else has changed what names the lock.
 pub const REROUTES_MAX: u32 = 10;
+
+/// Changes that are read from the feed at once.
+pub const FEED_PAGE: usize = 100;
+
+/// Pages of the feed that are kept for listeners who are slow; those who miss one read the store. At most 2 MiB each.
+pub const FEED_BATCHES_KEPT: usize = 16;
+
+/// How often the feed is looked at for what other nodes have committed, while somebody listens.
+pub const FEED_POLL: Duration = Duration::from_millis(250);
+
+/// The first pause while the feed holds something back: about a commit. It doubles, up to [`FEED_POLL`].
+pub const FEED_HELD_PAUSE: Duration = Duration::from_millis(1);

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lockkeeper_model::InstanceKey;
 use tokio::sync::Notify;
 
+use crate::feed::FeedHub;
+
 /// Who waits for which instance. Bounded by the requests under way: each holds one subscription.
-#[derive(Default)]
 pub(crate) struct Watchers {
+    feed: Arc<FeedHub>,
     waiting: AtomicUsize,
     by_key: Mutex<HashMap<InstanceKey, (usize, Arc<Notify>)>>,
 }
@@ -23,6 +25,11 @@ pub(crate) struct Subscription<'a> {
 }
 
 impl Watchers {
+    /// Whoever follows the feed is told, too.
+    pub(crate) fn new(feed: Arc<FeedHub>) -> Self {
+        Self { feed, waiting: AtomicUsize::new(0), by_key: Mutex::default() }
+    }
+
     fn map(&self) -> MutexGuard<'_, HashMap<InstanceKey, (usize, Arc<Notify>)>> {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -37,6 +44,7 @@ impl Watchers {
 
     /// Tells of a committed change. Nearly free while nobody waits.
     pub(crate) fn changed(&self, key: &InstanceKey) {
+        self.feed.committed();
         // SeqCst on both sides: a subscriber that this misses reads the store after the commit that is told of here.
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;

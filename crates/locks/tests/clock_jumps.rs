@@ -8,7 +8,7 @@ use lockkeeper_locks::{
     AcquireError, Ask, Claim, Durable, Grant, LeaseId, LockService, Mode, Release, RenewError, ServiceOptions,
 };
 use lockkeeper_store::{
-    ChangeSet, Facets, Fence, RecordKey, SqliteOptions, SqliteStore, Store, StoreClock, Timestamp, Verdict,
+    Alarm, ChangeSet, Facets, Fence, RecordKey, SqliteOptions, SqliteStore, Store, StoreClock, Timestamp, Verdict,
 };
 
 const HOUR_MS: i64 = 60 * 60 * 1_000;
@@ -55,6 +55,7 @@ impl World {
             keys: Vec::new(),
             requires: Vec::new(),
             fences: vec![Fence { resource: "a".into(), fence }],
+            alarm: Alarm::Keep,
             at: Timestamp::default(),
             life: None,
         };

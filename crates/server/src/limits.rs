@@ -65,3 +65,13 @@ pub const RELEASE_TIMED_FOR: Duration = Duration::from_secs(60);
 
 /// Workflows that the page at `/` lists.
 pub const PAGE_WORKFLOWS: usize = 50;
+
+/// Streams of events at once; more: `busy`. Each holds a connection, and at most one page of changes that it is told.
+pub const FEED_STREAMS_MAX: usize = 1_000;
+
+/// After so long without an event a stream is sent a comment, or the place that was looked at: proxies close what is
+/// silent for a minute or less, and a client notices that its server is gone.
+pub const FEED_KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// How soon a client is to come back when its stream breaks.
+pub const FEED_RETRY: Duration = Duration::from_secs(1);

@@ -17,6 +17,8 @@ pub(crate) enum Problem {
     NotFound(String),
     /// The route exists, for another method.
     MethodNotAllowed,
+    /// What was meant is no more, and cannot come back.
+    Gone(String),
     /// Refused, with more to say about it.
     Detailed(Refusal, Map<String, Value>),
     /// There is no lease.
@@ -73,6 +75,7 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::AlreadyRunning { .. }
         | Refusal::AlreadyClosed { .. }
         | Refusal::KeyReused { .. }
+        | Refusal::ActRefused { .. }
         | Refusal::NotApplied { .. } => StatusCode::CONFLICT,
         Refusal::GuardRejected { .. }
         | Refusal::GuardError { .. }
@@ -129,6 +132,7 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::GuardError { expression, .. } => json!({ "expression": expression }),
         Refusal::UnknownEvent { what, name, known } => json!({ "what": what, "name": name, "known": known }),
         Refusal::AmbiguousTarget { events, .. } => json!({ "events": events }),
+        Refusal::ActRefused { reason, .. } => json!({ "reason": reason }),
         Refusal::InvalidDefinition { problems } => json!({ "problems": problems }),
         Refusal::Malformed { .. }
         | Refusal::Unauthenticated { .. }
@@ -162,6 +166,7 @@ impl IntoResponse for Problem {
                 let status = StatusCode::NOT_FOUND;
                 (status, base("LK0026", "not_found", status, detail, false), false)
             }
+            Self::Gone(detail) => (StatusCode::GONE, base("LK0034", "gone", StatusCode::GONE, detail, false), false),
             Self::MethodNotAllowed => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
                 let detail = "this path exists for other methods; /openapi.json lists them".to_owned();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_engine::Clock;
 use lockkeeper_model::{Actor, Refusal, Timestamp};
 use lockkeeper_store::{
-    ChangeSet, CommitError, Facets, ListOrder, ListQuery, ReadError, Record, RecordKey, Store, Verdict,
+    Alarm, ChangeSet, CommitError, Facets, ListOrder, ListQuery, ReadError, Record, RecordKey, Store, Verdict,
 };
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -172,6 +172,7 @@ impl Tokens {
             keys: Vec::new(),
             requires: Vec::new(),
             fences: Vec::new(),
+            alarm: Alarm::Keep,
             at: self.clock.now(),
             life: current.map(|record| record.life),
         };

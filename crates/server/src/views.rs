@@ -11,6 +11,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::approvals::{ApprovalView, OpenApprovalView};
 use crate::problem::Problem;
 
 /// A command that succeeded, and where the instance stands since.
@@ -29,18 +30,6 @@ pub(crate) struct SuccessView {
     /// How far the approval is, with `pending_approval`.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<ApprovalView>,
-}
-
-/// How far an approval is.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct ApprovalView {
-    /// The event voted for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<String>,
-    /// Votes needed.
-    quorum: usize,
-    /// Who has voted, in order.
-    voters: Vec<String>,
 }
 
 /// An instance as last committed.
@@ -64,15 +53,15 @@ pub(crate) struct InstanceView {
     definition_version: i64,
     /// Events that may lead on from here, guards aside.
     open_events: Vec<String>,
-    /// Votes of the current visit.
-    approvals: Vec<ApprovalView>,
+    /// The approvals of the current state, and how far each is.
+    approvals: Vec<OpenApprovalView>,
 }
 
 /// One committed change.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryView {
     version: i64,
-    /// `start`, `move`, `vote`, `terminate` or `cancel`.
+    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate` or `cancel`.
     #[schema(value_type = String, example = "move")]
     kind: Kind,
     event: Option<String>,
@@ -101,6 +90,12 @@ pub(crate) struct HistoryView {
     /// Everybody whose vote filled the quorum.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approved_by: Vec<String>,
+    /// Whose vote was cast, where its owner had handed it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_behalf_of: Option<String>,
+    /// Whom it is about: who got a vote, who was added as an approver; the same where that was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
 }
 
 /// A problem document (RFC 9457); outcomes add fields of their own.
@@ -131,7 +126,7 @@ impl From<Success> for SuccessView {
             version: success.version,
             state: success.state,
             status: success.status.as_str(),
-            approval: success.approval.map(|a| ApprovalView { event: None, quorum: a.quorum, voters: a.voters }),
+            approval: success.approval.map(ApprovalView::from),
         }
     }
 }
@@ -165,37 +160,15 @@ impl InstanceView {
             updated_at: instance.updated_at,
             definition_version: instance.definition_version,
             open_events,
-            approvals: approvals(instance, definition),
+            approvals: definition.approvals(&key.id, instance).into_iter().map(OpenApprovalView::from).collect(),
         }
     }
-}
-
-/// The votes of the current visit, by event.
-fn approvals(instance: &Instance, definition: &Definition) -> Vec<ApprovalView> {
-    let mut approvals: Vec<(usize, ApprovalView)> = Vec::new();
-    for vote in &instance.votes {
-        let same = |(transition, view): &(usize, ApprovalView)| {
-            *transition == vote.transition && view.event.as_deref() == Some(vote.event.as_str())
-        };
-        match approvals.iter().position(same) {
-            Some(place) => approvals[place].1.voters.push(vote.actor.clone()),
-            None => approvals.push((
-                vote.transition,
-                ApprovalView {
-                    event: Some(vote.event.clone()),
-                    quorum: definition.quorum(&instance.state, &vote.event, vote.transition).unwrap_or(1),
-                    voters: vec![vote.actor.clone()],
-                },
-            )),
-        }
-    }
-    approvals.into_iter().map(|(_, view)| view).collect()
 }
 
 impl From<HistoryItem> for HistoryView {
     fn from(item: HistoryItem) -> Self {
-        let Entry { kind, event, from, to, actor, at, run, definition_version, key, data, reason, approved_by } =
-            item.entry;
+        let Entry { kind, event, from, to, actor, at, run, definition_version, key, data, reason, .. } = item.entry;
+        let Entry { approved_by, on_behalf_of, subject, .. } = item.entry;
         Self {
             version: item.version,
             kind,
@@ -213,6 +186,8 @@ impl From<HistoryItem> for HistoryView {
             data: (!data.is_empty()).then_some(Value::Object(data)),
             reason,
             approved_by,
+            on_behalf_of,
+            subject,
         }
     }
 }

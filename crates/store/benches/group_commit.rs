@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockkeeper_store::{ChangeSet, Facets, NewKey, RecordKey, SqliteOptions, SqliteStore, Store, Verdict};
+use lockkeeper_store::{Alarm, ChangeSet, Facets, NewKey, RecordKey, SqliteOptions, SqliteStore, Store, Verdict};
 use uuid::Uuid;
 
 const EVENT_BYTES: usize = 250;
@@ -136,6 +136,7 @@ fn change(key: &RecordKey, expected: i64, events: usize, keys: bool) -> ChangeSe
         keys: if keys { (expected + 1..=last).map(new_key).collect() } else { Vec::new() },
         requires: Vec::new(),
         fences: Vec::new(),
+        alarm: Alarm::Keep,
         at,
         life: None,
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::Timestamp;
+use crate::alarm::Alarm;
 use crate::fence::Fence;
 use crate::record::{Facets, Record, RecordKey, StoredKey};
 
@@ -37,6 +38,8 @@ pub struct ChangeSet {
     /// The locks under which it was decided, each resource once. None of them may have been granted again since, as far
     /// as the store has heard: by a later fence in a change set that took effect, or by a lock of its own. In any order.
     pub fences: Vec<Fence>,
+    /// What becomes of the record's alarm.
+    pub alarm: Alarm,
     /// When it was decided.
     pub at: Timestamp,
     /// The life of the store in which the version was read that was decided on; none: any.

@@ -1,11 +1,13 @@
-//! Versioned records with events and idempotency keys.
+//! Versioned records with events, idempotency keys and alarms.
 //!
 //! The store knows nothing of workflows: a record is bytes with a version, and each version has one event. Whatever
 //! was decided elsewhere is committed by one conditional write, or not at all. Backends: [`sqlite`], [`postgres`].
 
+pub mod alarm;
 pub mod change_set;
 mod clock;
 pub mod error;
+mod feed;
 mod fence;
 pub mod lease;
 pub mod limits;
@@ -20,9 +22,11 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
+pub use alarm::{Alarm, Due};
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
+pub use feed::{FeedCursor, FeedFrom, FeedGap, FeedItem, FeedPage};
 pub use fence::Fence;
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
@@ -99,12 +103,34 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the store did not answer.
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError>;
 
+    /// One page of the feed: events of all records, at most `limit` (itself at least 1 and at most [`limits::PAGE_MAX`]), in
+    /// an order in which nothing ever appears before a place that a reader has passed. What was committed before this is
+    /// called may still be held back ([`FeedPage::held_back`]).
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer.
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError>;
+
     /// One page of the records of a space. A page may be short, or empty, and still have a `next`: a search looks at a
     /// bounded number of records at a time.
     ///
     /// # Errors
     /// [`ReadError`]: the store did not answer, or the cursor is not one of its own.
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError>;
+
+    /// At most `limit` records (itself at most [`limits::DUE_MAX`]) whose alarms are due by the store's clock and that
+    /// nobody has claimed, oldest first; they are claimed from then on.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer. Some may have been claimed all the same; such claims run out.
+    async fn due(&self, limit: usize) -> Result<Due, ReadError>;
+
+    /// Sets a record's alarm without changing the record, if it is at `version` and nobody is changing it; says whether
+    /// it did. For alarms that whoever wrote the record did not know of.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; it is safe to ask again.
+    async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError>;
 
     /// Changes leases by [`lease::law`], in one transaction that is synced before this returns. The time is that of the
     /// store's own clock. Whatever happens, the same may be asked again.

@@ -77,6 +77,13 @@ pub const GRANTS_AHEAD_MAX: usize = 32;
 /// all: longer than any connection stays silent.
 pub const ENDED_KEPT: Duration = Duration::from_secs(5 * 60);
 
+/// Alarms that are told at once: some milliseconds of work.
+pub const DUE_MAX: usize = PAGE_MAX;
+
+/// How long nobody else is told of an alarm that somebody has been told of, at least: longer than it takes to do what is
+/// due at a crowded record, and short enough that what a dead node has claimed is not waited for for long.
+pub const ALARM_CLAIMED: Duration = Duration::from_secs(15);
+
 /// How long rows of leases that have ended, and that nobody has asked for since, are left: for people who look.
 pub const ENDED_LEASES_KEPT: Duration = Duration::from_secs(60 * 60);
 

@@ -1,6 +1,8 @@
 //! What the client's commands do: one file each.
 
+pub(crate) mod act;
 pub(crate) mod apply;
+pub(crate) mod approval;
 pub(crate) mod close;
 pub(crate) mod completion;
 pub(crate) mod explain;
@@ -22,6 +24,7 @@ mod paging;
 mod sender;
 mod success;
 mod token_store;
+mod watch_all;
 
 use crate::client::Client;
 use crate::output::Output;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lockkeeper_model::Definition;
-use lockkeeper_model::definition::{AssignOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::definition::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
 use serde_json::json;
 
 use crate::commands::commits::Commits;
@@ -17,13 +17,21 @@ use crate::report;
 /// The columns.
 const HEADING: [&str; 7] = ["STATE", "EVENT", "TARGET", "QUORUM", "ROLES", "GUARD", "ASSIGN"];
 
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper show examples/purchase.yaml
+  lockkeeper show examples/purchase.yaml --mermaid > purchase.mmd";
+
 /// Checks a definition file and shows its states and events; needs no server.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lockkeeper show examples/purchase.yaml")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ShowArgs {
     /// A definition in YAML or JSON; - for standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Shows the machine as a Mermaid state diagram instead.
+    #[arg(long)]
+    pub(crate) mermaid: bool,
 }
 
 /// Runs `show`.
@@ -31,10 +39,13 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<(), Failure> {
     let file = DefinitionFile::read(&args.file)?;
     let definition =
         Definition::read(&file.text, file.format).map_err(|problems| report::problems(output, &file, &problems))?;
-    if output.is_json() {
+    if output.is_json() && !args.mermaid {
         return output.print(&format!("{:#}", document(&definition)));
     }
     report::warnings(output, &file, definition.warnings());
+    if args.mermaid {
+        return output.print(definition.mermaid().trim_end());
+    }
     let states = definition.outline();
     output.print(&heading(&definition, &states))?;
     let rows: Vec<_> = states.iter().flat_map(rows).collect();
@@ -70,19 +81,36 @@ fn rows(state: &StateOutline) -> Vec<Vec<String>> {
 }
 
 fn row(state: &str, way: &TransitionOutline) -> Vec<String> {
-    let approvers = way.approval.as_ref().map(|approval| approval.roles.as_slice()).unwrap_or_default();
+    // A rule of one group and nothing else has columns of its own; any other is told in words.
+    let simple = way.approval.as_ref().filter(|approval| is_simple(approval));
+    let approvers = simple.map(|approval| approval.roles.as_slice()).unwrap_or_default();
     let roles: Vec<&str> = approvers.iter().chain(&way.roles).map(String::as_str).collect();
     let assign = |assign: &AssignOutline| format!("{} = {}", assign.field, assign.expression);
     let assigns: Vec<String> = way.assign.iter().map(assign).collect();
     vec![
         state.to_owned(),
         way.event.clone(),
-        way.target.clone().unwrap_or_else(|| "(stays)".to_owned()),
-        way.approval.as_ref().map_or_else(|| NOTHING.to_owned(), |approval| approval.quorum.to_string()),
+        match (&way.target, &way.back) {
+            (Some(target), _) => target.clone(),
+            (None, Some(back)) => format!("(returns: {back})"),
+            (None, None) => "(stays)".to_owned(),
+        },
+        match (&way.approval, simple) {
+            (None, _) => NOTHING.to_owned(),
+            (_, Some(simple)) => simple.groups.iter().map(|group| group.quorum.as_str()).collect(),
+            (Some(approval), None) => approval.text(),
+        },
         or_nothing(roles.join(", ")),
         or_nothing(way.guard.clone().unwrap_or_default()),
         or_nothing(assigns.join(", ")),
     ]
+}
+
+/// Whether an approval is so many people with some roles, and nothing else.
+fn is_simple(approval: &ApprovalOutline) -> bool {
+    let one = approval.groups.len() == 1 && approval.groups.iter().all(|group| group.of.is_none());
+    let more = approval.delegation || approval.recall || approval.add_approvers || approval.exclude_starter;
+    one && !more && approval.veto.is_none()
 }
 
 fn or_nothing(text: String) -> String {
@@ -108,7 +136,9 @@ mod tests {
 
     const TEXT: &str = "workflow: w\ninitial: review\nstates:\n  review:\n    on:\n      \
         approve: {target: done, guard: data.a > 1, approval: {quorum: 2, roles: [x, y]}}\n      \
-        note: {assign: {n: 1}}\n  done: {type: final}\n";
+        note: {assign: {n: 1}}\n      \
+        sign: {target: done, approval: {quorum: all, of: [a, b], veto: back, recall: true}}\n      \
+        back: {return: any}\n  done: {type: final}\n";
 
     #[test]
     fn each_way_on_is_a_row() {
@@ -116,7 +146,9 @@ mod tests {
         let rows: Vec<_> = definition.outline().iter().flat_map(rows).collect();
         assert_eq!(rows[0], ["review", "approve", "done", "2", "x, y", "data.a > 1", "-"]);
         assert_eq!(rows[1], ["review", "note", "(stays)", "-", "-", "-", "n = 1"]);
-        assert_eq!(rows[2], ["done", "(final: completed)"]);
+        assert_eq!(rows[2], ["review", "sign", "done", "all of a, b; veto back; recall", "-", "-", "-"]);
+        assert_eq!(rows[3], ["review", "back", "(returns: any)", "-", "-", "-", "-"]);
+        assert_eq!(rows[4], ["done", "(final: completed)"]);
     }
 
     #[test]

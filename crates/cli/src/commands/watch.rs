@@ -1,13 +1,15 @@
-//! `watch`: follows what happens to an instance.
+//! `watch`: follows what happens, to one instance or to all (`watch_all`).
 
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lockkeeper_model::WorkflowName;
 use serde_json::Value;
 
 use crate::client::{Answer, CallError, Request};
 use crate::commands::paging::{self, PAGE_ITEMS, Page};
-use crate::commands::{Context, field, history_table};
+use crate::commands::{Context, field, history_table, watch_all};
 use crate::failure::Failure;
 use crate::target::Target;
 use crate::{duration, encode, retry};
@@ -26,31 +28,60 @@ Examples:
   lockkeeper watch purchase/po-1
   lockkeeper watch purchase/po-1 --until-closed && echo done
   lockkeeper watch stock/sku-1 --from 1200 -o json | jq .event
+  lockkeeper watch                                       all instances, from now on
+  lockkeeper watch purchase --after begin                those of a workflow, from the oldest change
+  lockkeeper watch --after \"$CURSOR\" -o json            from where an earlier watch ended: its last `cursor`
 
 With -o json, each change is one line. A lost connection is taken up again where it broke; after
 --retry-for without an answer, watch gives up.";
 
-/// Follows an instance: every change so far, then each as it happens.
+/// Follows an instance: every change so far, then each as it happens. Without an instance: all of them, from now on.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
-    /// The instance.
-    #[arg(value_name = "WORKFLOW/ID")]
-    pub target: Target,
+    /// The instance, or the workflow; none: all.
+    #[arg(value_name = "WORKFLOW[/ID]")]
+    pub target: Option<Watched>,
+    /// Follow the feed of all changes from here on: `now`, `begin` (the oldest change that is kept), or the `cursor` of a
+    /// change that was shown with -o json. Without an instance `now` is the default.
+    #[arg(long, value_name = "CURSOR", conflicts_with_all = ["until_closed", "from"])]
+    pub after: Option<String>,
     /// End when the current run has ended.
     #[arg(long)]
     pub until_closed: bool,
-    /// Begin with this version.
-    #[arg(long, value_name = "VERSION", default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..))]
-    pub from: i64,
+    /// Begin with this version of the instance; 1 if not given.
+    #[arg(long, value_name = "VERSION", value_parser = clap::value_parser!(i64).range(1..))]
+    pub from: Option<i64>,
     /// How long to go on without an answer.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub retry_for: Duration,
 }
 
+/// What is watched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Watched {
+    /// All instances of a workflow.
+    Workflow(String),
+    /// One instance.
+    Instance(Target),
+}
+
+impl FromStr for Watched {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            return text.parse().map(Self::Instance);
+        }
+        let workflow = WorkflowName::new(text).map_err(|error| error.to_string())?;
+        Ok(Self::Workflow(workflow.to_string()))
+    }
+}
+
 /// Where the watch stands.
 struct Watch<'a> {
     args: &'a WatchArgs,
+    target: &'a Target,
     context: &'a Context<'a>,
     /// The version that was current when the watch began.
     version_at_begin: i64,
@@ -62,10 +93,15 @@ struct Watch<'a> {
 
 /// Runs `watch`.
 pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), Failure> {
-    let instance: Value = context.client.call(&Request::get(args.target.path(&[]))).await?.read()?;
+    let target = match (&args.target, &args.after) {
+        (Some(Watched::Instance(target)), None) => target,
+        _ => return watch_all::run(args, context).await,
+    };
+    let instance: Value = context.client.call(&Request::get(target.path(&[]))).await?.read()?;
     let version_at_begin = field::number(&instance, "version").unwrap_or(0);
     let mut closed_at = closed_at(&instance);
-    let mut watch = Watch { args, context, version_at_begin, seen: args.from - 1, is_overtaken: false };
+    let mut watch =
+        Watch { args, target, context, version_at_begin, seen: args.from.unwrap_or(1) - 1, is_overtaken: false };
     if !context.output.is_json() {
         context.output.print(&history_table::line_heading(context.output))?;
     }
@@ -98,13 +134,13 @@ impl Watch<'_> {
             ("cursor", Some(self.seen.to_string())),
             ("wait_ms", Some(POLL.as_millis().to_string())),
         ]);
-        let mut request = Request::get(self.args.target.path(&["history"]) + &query);
+        let mut request = Request::get(self.target.path(&["history"]) + &query);
         request.timeout = POLL + GRACE;
         self.ask(&request).await?.read()
     }
 
     async fn closed_at(&self) -> Result<Option<i64>, Failure> {
-        let instance = self.ask(&Request::get(self.args.target.path(&[]))).await?.read()?;
+        let instance = self.ask(&Request::get(self.target.path(&[]))).await?.read()?;
         Ok(closed_at(&instance))
     }
 

@@ -14,8 +14,8 @@ use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, Fence, ListQuery, LockError, Locked, OnLocked, Page,
-    ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Fence, ListQuery,
+    LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -294,9 +294,21 @@ impl Store for FaultyStore {
         self.inner.events(key, after, limit).await
     }
 
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        self.inner.feed(from, limit).await
+    }
+
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
         self.check_read()?;
         self.inner.list(query).await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, ReadError> {
+        self.inner.due(limit).await
+    }
+
+    async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
+        self.inner.set_alarm(key, version, alarm).await
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {

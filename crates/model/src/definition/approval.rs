@@ -102,6 +102,39 @@ pub struct GroupOutline {
     pub roles: Vec<String>,
 }
 
+impl ApprovalOutline {
+    /// Who must agree, in a few words: `2 of finance, manager and 1 of legal; veto reject`.
+    pub fn text(&self) -> String {
+        let mut text = self.groups.iter().map(GroupOutline::text).collect::<Vec<_>>().join(" and ");
+        if let Some(event) = &self.veto {
+            text.push_str(&format!("; veto {event}"));
+        }
+        for (is_said, word) in [
+            (self.delegation, "delegation"),
+            (self.recall, "recall"),
+            (self.add_approvers, "more approvers may be added"),
+            (self.exclude_starter, "not whoever started the run"),
+        ] {
+            if is_said {
+                text.push_str(&format!("; {word}"));
+            }
+        }
+        text
+    }
+}
+
+impl GroupOutline {
+    fn text(&self) -> String {
+        let roles = self.roles.join(", ");
+        match &self.of {
+            None if roles.is_empty() => format!("{} of anybody", self.quorum),
+            None => format!("{} of {roles}", self.quorum),
+            Some(people) if roles.is_empty() => format!("{} of {people}", self.quorum),
+            Some(people) => format!("{} of {people} with the role {roles}", self.quorum),
+        }
+    }
+}
+
 impl ApprovalRule {
     /// The roles that any of its groups asks for, sorted.
     pub(crate) fn roles(&self) -> Vec<String> {

@@ -153,6 +153,7 @@ fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> V
                 warnings.push(two_stages(state, transition));
             }
         }
+        warnings.extend(super::lists::doubts(&state.transitions));
         let leads_back = || state.transitions.iter().any(|transition| transition.back.is_some());
         if state.ends_as.is_none() && !targets.iter().any(leads_on) && !leads_back() {
             warnings.push(Problem::at(

@@ -139,15 +139,29 @@ impl Expression {
         &self.text
     }
 
+    /// Whether both are written alike, spaces and brackets aside.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let patterns = |expression: &Self| -> Vec<String> {
+            expression.patterns.iter().map(|(_, pattern)| pattern.as_str().to_owned()).collect()
+        };
+        self.text == other.text || self.tree == other.tree && patterns(self) == patterns(other)
+    }
+
+    /// Whether a guard holds that looks at nothing, or why none can tell; none: it depends on what it sees.
+    pub(crate) fn constant(&self) -> Option<Result<bool, String>> {
+        if !self.uses.is_empty() {
+            return None;
+        }
+        cost::begin();
+        Some(truth(self.run(|_| {})))
+    }
+
     /// Whether the guard holds.
     ///
     /// # Errors
     /// Why it cannot be told.
     pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
-        match self.evaluate(scope)? {
-            serde_json::Value::Bool(holds) => Ok(holds),
-            other => Err(format!("a guard yields true or false, not {}", kind(&other))),
-        }
+        truth(self.evaluate(scope))
     }
 
     /// The result as JSON.
@@ -158,12 +172,19 @@ impl Expression {
         if let Some((root, path)) = &self.path {
             return root.part(scope, path).map_err(|error| if cost::is_spent() { over_budget() } else { error });
         }
-        let result = guarded(|| {
-            cost::charge(self.parts).map_err(|error| describe(&error))?;
-            let mut context = Context::with_env(Arc::clone(&ENV));
+        self.run(|context| {
             for used in &self.uses {
                 context.add_variable_as_val(used.root.name(), used.root.value(scope, used.fields.as_deref()));
             }
+        })
+    }
+
+    /// Evaluates it on the variables that `bind` gives.
+    fn run<'a>(&'a self, bind: impl FnOnce(&mut Context<'_, 'a>)) -> Result<serde_json::Value, String> {
+        let result = guarded(|| {
+            cost::charge(self.parts).map_err(|error| describe(&error))?;
+            let mut context = Context::with_env(Arc::clone(&ENV));
+            bind(&mut context);
             for (name, pattern) in &self.patterns {
                 context.add_variable_as_val(name, Box::new(cost::Pattern(Arc::clone(pattern))));
             }
@@ -174,6 +195,14 @@ impl Expression {
             return Err(over_budget());
         }
         result.unwrap_or_else(|panic| Err(format!("the evaluation failed: {panic}")))
+    }
+}
+
+/// A guard's result.
+fn truth(result: Result<serde_json::Value, String>) -> Result<bool, String> {
+    match result? {
+        serde_json::Value::Bool(holds) => Ok(holds),
+        other => Err(format!("a guard yields true or false, not {}", kind(&other))),
     }
 }
 

@@ -8,6 +8,7 @@ mod concurrency;
 mod definitions;
 mod fences;
 mod histories;
+mod lists;
 mod lock_keys;
 mod moves;
 mod properties;

@@ -4,6 +4,7 @@ pub(crate) mod about;
 pub(crate) mod closes;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod feed;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod instances;

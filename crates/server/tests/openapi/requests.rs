@@ -52,6 +52,8 @@ fn reads() -> Vec<Request> {
         get("/healthz", "/healthz", 200),
         get("/readyz", "/readyz", 200),
         get("/openapi.json", "/openapi.json", 200),
+        get("/v1/events", "/v1/events?after=nowhere", 400),
+        get("/v1/events", "/v1/events?after=9-9-9-9-9", 410),
         get("/v1/workflows", "/v1/workflows", 200),
         get("/v1/workflows", "/v1/workflows?limit=0", 400),
         get(WORKFLOW, "/v1/workflows/item", 200),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join, join_all, join3};
+use futures_util::future::{join, join_all, join4};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -224,8 +224,16 @@ impl Request<'_> {
             async move { (number, step.place, connection.client().query_typed(sql, &parameters).await) }
         });
         let client = connection.client();
+        let alarms = written().zip(&ones).filter_map(|((number, step), one)| {
+            let parameters = one.put_alarm()?;
+            Some(async move {
+                let put = client.query_typed(&self.shared.calls.put_alarm_of, &parameters).await;
+                put.map_err(|error| self.ended(step.place, number, failure::fate(&error)))
+            })
+        });
         // In this order: whoever has a fence's row waits for nothing more.
-        let (bounded, answers, kept) = join3(client.batch_execute(&bound), join_all(calls), self.fences(client)).await;
+        let (bounded, answers, alarmed, kept) =
+            join4(client.batch_execute(&bound), join_all(calls), join_all(alarms), self.fences(client)).await;
         bounded.map_err(|error| Ended::Unavailable(failure::explain(&error)))?;
         for (step, place, answer) in answers {
             let wrote = answer.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
@@ -233,6 +241,7 @@ impl Request<'_> {
                 return Err(Ended::Overtaken(place));
             }
         }
+        alarmed.into_iter().collect::<Result<Vec<_>, _>>()?;
         kept
     }
 

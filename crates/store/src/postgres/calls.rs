@@ -2,8 +2,8 @@
 
 use tokio_postgres::{Error, Row};
 
-use super::rows;
 use super::schema::quoted;
+use super::{feed, rows};
 use crate::{ChangeSet, Fence, Verdict};
 
 /// The SQL of each call.
@@ -14,14 +14,20 @@ pub(super) struct Calls {
     pub(super) commit_one: String,
     pub(super) commit_carefully: String,
     pub(super) commit_fenced: String,
+    pub(super) commit_alarmed: String,
     pub(super) keep_fences: String,
     pub(super) share: String,
     pub(super) share_now: String,
     pub(super) commit_many: String,
+    pub(super) commit_many_alarmed: String,
+    pub(super) put_alarm_of: String,
+    pub(super) set_alarm: String,
+    pub(super) claim_alarms: String,
     pub(super) confirm: String,
     pub(super) read: String,
     pub(super) committed: String,
     pub(super) events: String,
+    pub(super) feed: String,
     pub(super) purge: String,
     pub(super) purge_fences: String,
     pub(super) purge_leases: String,
@@ -62,10 +68,15 @@ impl Calls {
             commit_one: call("commit_one", 20),
             commit_carefully: call("commit_carefully", 20),
             commit_fenced: call("commit_fenced", 23),
+            commit_alarmed: call("commit_alarmed", 24),
             keep_fences: call("keep_fences", 3),
             share: format!("{share} FOR SHARE"),
             share_now: format!("{share} FOR SHARE NOWAIT"),
             commit_many: call("commit_many", 24),
+            commit_many_alarmed: call("commit_many_alarmed", 26),
+            put_alarm_of: call("put_alarm_of", 3),
+            set_alarm: format!("SELECT {s}.set_alarm($1, $2, $3, $4)::int::bigint"),
+            claim_alarms: call("claim_alarms", 2),
             confirm: call("confirm", 4),
             read: format!(
                 "SELECT now.life, {} FROM (SELECT {s}.life()) now (life)
@@ -84,6 +95,7 @@ impl Calls {
                          ORDER BY e.version LIMIT $4) e
                  ) page WHERE upto <= $5 OR before = 0 ORDER BY version"
             ),
+            feed: feed::call(&s),
             purge: format!(
                 "WITH gone AS (DELETE FROM {s}.idempotency_keys WHERE (record, key) IN (
                      SELECT record, key FROM {s}.idempotency_keys WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2

@@ -160,7 +160,9 @@ impl Lane {
         let many = Many::new(part.iter().map(|job| &job.set));
         let waits = self.waits();
         let parameters = many.parameters(&waits);
-        let call = connection.change(&self.shared.calls.commit_many, &parameters);
+        let calls = &self.shared.calls;
+        let sql = if many.is_alarmed() { &calls.commit_many_alarmed } else { &calls.commit_many };
+        let call = connection.change(sql, &parameters);
         let fate = match timeout(left, call).await {
             Ok(Ok(rows)) => match rows.first().map(|row| row.try_get::<_, Vec<i32>>(0)) {
                 Some(Ok(won)) => Ok(won),

@@ -11,12 +11,14 @@
 //! Sources: PostgreSQL manual, "Explicit Locking" (SKIP LOCKED, row locks), "INSERT" (ON CONFLICT), "Write-Ahead Log"
 //! (synchronous_commit, timelines); PgBouncer, "SQL feature map for pooling modes".
 
+mod alarms;
 mod all;
 mod calls;
 mod cancel;
 mod check;
 mod connect;
 mod failure;
+mod feed;
 mod lane;
 mod lanes;
 mod lease;

@@ -19,6 +19,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// The newest schema known here.
@@ -34,11 +36,12 @@ const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1282100080, pg_catal
 /// What the role must be allowed to do, table by table.
 const RIGHTS: &[(&str, &[&str])] = &[
     ("records", &["SELECT", "INSERT", "UPDATE"]),
-    ("events", &["SELECT", "INSERT"]),
+    ("events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lives", &["SELECT", "INSERT"]),
     ("fences", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("counters", &["SELECT", "INSERT", "UPDATE"]),
+    ("alarms", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_holders", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_waiters", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("lease_ended", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -65,9 +68,10 @@ pub(super) async fn migrate(connection: &mut Connection, options: &PostgresOptio
         return Err(OpenError::TooNew { store: options.describe(), found, known: KNOWN });
     }
     match missing_right(connection.client(), &schema).await.map_err(unusable)? {
-        Some(right) => Err(no_database(format!("the role may not {right}{HINT}"))),
-        None => Ok(()),
+        Some(right) => return Err(no_database(format!("the role may not {right}{HINT}"))),
+        None => {}
     }
+    settle_feed(connection.client(), &schema).await.map_err(unusable)
 }
 
 const HINT: &str = "; to create the store, the role needs CREATE on the database (or on a schema made for it), and to \
@@ -114,6 +118,16 @@ async fn missing_right(client: &Client, schema: &str) -> Result<Option<String>, 
     let missing = "SELECT pg_catalog.concat(n.of, ' on ', n.name) FROM unnest($1, $2) n (name, of)
         WHERE NOT pg_catalog.has_table_privilege(n.name, n.of) LIMIT 1";
     first(client.query_typed(missing, &[(&tables, Type::TEXT_ARRAY), (&rights, Type::TEXT_ARRAY)]).await?)
+}
+
+/// After a dump was restored, events may have numbers of transactions that this cluster has not reached.
+async fn settle_feed(client: &Client, schema: &str) -> Result<(), Error> {
+    let settle = format!("SELECT {schema}.settle_feed()");
+    let settled: i64 = first(client.query_typed(&settle, &[]).await?)?.unwrap_or(0);
+    if settled > 0 {
+        tracing::info!(events = settled, "the events come from another cluster: their place in the feed is settled");
+    }
+    Ok(())
 }
 
 fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: Vec<tokio_postgres::Row>) -> Result<Option<T>, Error> {

@@ -19,13 +19,17 @@ pub(super) enum Care {
     Careful,
 }
 
-/// The call that writes a set, under its fences if it has any.
+/// The call that writes a set, under its fences if it has any, and with its alarm if it sets one.
 pub(super) fn call<'p>(
     calls: &'p Calls,
     one: &'p One<'_>,
     care: Care,
     waits: &'p Waits,
 ) -> (&'p str, Vec<Parameter<'p>>) {
+    if one.is_alarmed() {
+        let careful = if care == Care::Careful { &true } else { &false };
+        return (&calls.commit_alarmed, one.commit_alarmed(careful, waits));
+    }
     match (one.is_fenced(), care) {
         (false, Care::Bold) => (&calls.commit_one, one.commit(waits)),
         (false, Care::Careful) => (&calls.commit_carefully, one.commit(waits)),

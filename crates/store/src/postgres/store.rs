@@ -13,14 +13,14 @@ use super::calls::Calls;
 use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
-use super::values::Parameter;
-use super::{all, failure, lease, list, queries, row_lock, schema};
+use super::values::{Parameter, name};
+use super::{alarms, all, failure, feed, lease, list, queries, row_lock, schema};
 use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
 use crate::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Edge, Event, LeaseAnswer, LeaseId, LeasePage, LeaseQuery,
-    LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store,
-    Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, LeaseAnswer,
+    LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError,
+    Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -135,8 +135,24 @@ impl Store for PostgresStore {
         queries::events(&self.shared, key, after, limit).await
     }
 
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        feed::page(&self.shared, from, limit).await
+    }
+
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
         list::page(&self.shared, query).await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, ReadError> {
+        alarms::due(&self.shared, limit).await
+    }
+
+    async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
+        let Some(alarm) = alarm.column() else { return Ok(false) };
+        let (space, id) = name(key);
+        let parameters: [Parameter<'_>; 4] =
+            [(&space, Type::TEXT), (&id, Type::TEXT), (&version, Type::INT8), (&alarm, Type::INT8)];
+        Ok(self.number(&self.shared.calls.set_alarm, &parameters).await? == 1)
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {

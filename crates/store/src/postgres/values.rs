@@ -56,6 +56,7 @@ pub(super) struct One<'a> {
     keys: Keys<'a>,
     requirements: Requirements<'a>,
     fences: Fences<'a>,
+    alarm: Option<i64>,
 }
 
 /// The columns of fences, side by side.
@@ -102,6 +103,8 @@ pub(super) struct Many<'a> {
     events: Vec<&'a [u8]>,
     keys: Keys<'a>,
     requirements: Requirements<'a>,
+    alarm_sets: Vec<i32>,
+    alarms: Vec<i64>,
 }
 
 impl<'a> Keys<'a> {
@@ -155,6 +158,7 @@ impl<'a> One<'a> {
             keys,
             requirements,
             fences: Fences::new(&set.fences),
+            alarm: set.alarm.column(),
         }
     }
 
@@ -212,6 +216,23 @@ impl<'a> One<'a> {
         all
     }
 
+    /// Whether the set sets its record's alarm.
+    pub(super) fn is_alarmed(&self) -> bool {
+        self.alarm.is_some()
+    }
+
+    /// Of `commit_alarmed`.
+    pub(super) fn commit_alarmed<'p>(&'p self, careful: &'p bool, waits: &'p Waits) -> Vec<Parameter<'p>> {
+        let mut all: Vec<Parameter<'p>> = vec![(&self.alarm, Type::INT8)];
+        all.extend(self.commit_fenced(careful, waits));
+        all
+    }
+
+    /// Of `put_alarm_of`; none: the alarm stays as it is.
+    pub(super) fn put_alarm(&self) -> Option<[Parameter<'_>; 3]> {
+        self.alarm.is_some().then_some([(&self.space, Type::TEXT), (&self.id, Type::TEXT), (&self.alarm, Type::INT8)])
+    }
+
     fn written(&self) -> [Parameter<'_>; 11] {
         [
             (&self.set.facets.primary, Type::TEXT),
@@ -264,12 +285,21 @@ impl<'a> Many<'a> {
         }
         self.keys.add(place, set);
         self.requirements.add(place, set);
+        if let Some(alarm) = set.alarm.column() {
+            self.alarm_sets.push(place);
+            self.alarms.push(alarm);
+        }
     }
 
-    /// Of `commit_many`.
-    pub(super) fn parameters<'p>(&'p self, waits: &'p Waits) -> [Parameter<'p>; 24] {
+    /// Whether any set sets its record's alarm.
+    pub(super) fn is_alarmed(&self) -> bool {
+        !self.alarms.is_empty()
+    }
+
+    /// Of `commit_many`; of `commit_many_alarmed` if any set sets an alarm.
+    pub(super) fn parameters<'p>(&'p self, waits: &'p Waits) -> Vec<Parameter<'p>> {
         let Self { keys, requirements, .. } = self;
-        [
+        let mut all: Vec<Parameter<'p>> = vec![
             (&self.spaces, Type::TEXT_ARRAY),
             (&self.ids, Type::TEXT_ARRAY),
             (&self.expected, Type::INT8_ARRAY),
@@ -294,7 +324,11 @@ impl<'a> Many<'a> {
             (&requirements.ids, Type::TEXT_ARRAY),
             (&requirements.versions, Type::INT8_ARRAY),
             (&waits.lock_ms, Type::INT4),
-        ]
+        ];
+        if self.is_alarmed() {
+            all.extend::<[Parameter<'p>; 2]>([(&self.alarm_sets, Type::INT4_ARRAY), (&self.alarms, Type::INT8_ARRAY)]);
+        }
+        all
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Error, OptionalExtension, params};
 
-use super::{failure, fences, rows};
+use super::{alarms, failure, fences, rows};
 use crate::{ChangeSet, NewKey, Record, Requirement, StoredKey, Verdict, verify};
 
 const FIND: &str = "SELECT record, version, primary_facet = ?3 AND secondary_facet = ?4 FROM records
@@ -87,6 +87,9 @@ pub(super) fn write(
         if let Err(error) = write_key(connection, record, key) {
             return reject(verify::event_index(set, key.version), error).map(Some);
         }
+    }
+    if let Some(alarm) = set.alarm.column() {
+        alarms::put(connection, record, alarm)?;
     }
     for fence in &set.fences {
         fences::raise(connection, &fence.resource, fence.fence, set.at.timestamp_millis())?;

@@ -18,16 +18,19 @@
 //! | `transaction` | many jobs in one transaction, each for itself |
 //! | `change` | one change set: its checks and its writes |
 //! | `fences` | the latest fence of each lock that was seen |
+//! | `feed` | all events, in the order of their commits |
 //! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
 //! | `readers` | the pool of reading connections |
 //! | `queries`, `list`, `rows` | what is read, and how rows become records |
 
+mod alarms;
 mod change;
 mod checkpoint;
 mod connection;
 mod failure;
+mod feed;
 mod fences;
 mod lease;
 mod lease_list;

@@ -3,10 +3,10 @@
 use rusqlite::{Connection, params};
 
 use super::change::{self, Checked};
-use super::fences;
 use super::queue::{Effect, Request};
+use super::{alarms, fences};
 use crate::limits::PURGE_MAX;
-use crate::{AllVerdict, ChangeSet, Timestamp, Verdict, verify};
+use crate::{Alarm, AllVerdict, ChangeSet, RecordKey, Timestamp, Verdict, verify};
 
 const PURGE: &str = "DELETE FROM idempotency_keys WHERE entry IN
     (SELECT entry FROM idempotency_keys WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)";
@@ -43,6 +43,16 @@ pub(super) struct PurgeLeases {
 
 /// Raise the floor of fences to this at least.
 pub(super) struct FenceFloor(pub(super) i64);
+
+/// Set an alarm if the record is at a version.
+pub(super) struct SetAlarm {
+    /// Which record.
+    pub(super) key: RecordKey,
+    /// That version.
+    pub(super) version: i64,
+    /// What to.
+    pub(super) alarm: Alarm,
+}
 
 /// Show that a transaction can be begun.
 pub(super) struct Ping;
@@ -142,6 +152,23 @@ impl Request for FenceFloor {
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(i64, Effect)> {
         let (before, floor) = fences::raise_floor(connection, self.0)?;
         Ok((floor, if floor > before { Effect::Wrote } else { Effect::Nothing }))
+    }
+}
+
+impl Request for SetAlarm {
+    type Answer = bool;
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<(bool, Effect)> {
+        let Some(alarm) = self.alarm.column() else { return Ok((false, Effect::Nothing)) };
+        let Some(record) = alarms::record_at(connection, &self.key, self.version)? else {
+            return Ok((false, Effect::Nothing));
+        };
+        alarms::put(connection, record, alarm)?;
+        Ok((true, Effect::Wrote))
     }
 }
 

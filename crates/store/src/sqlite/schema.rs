@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x4c6b_4b70;
 
 /// Migration n is entry n - 1. What is released is never edited: add another.
-const MIGRATIONS: &[&str] = &[FIRST, SECOND, THIRD];
+const MIGRATIONS: &[&str] = &[FIRST, SECOND, THIRD, FOURTH];
 
 /// The newest schema known here.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -118,6 +118,15 @@ CREATE TABLE lease_ended (
     until_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lease_ended_by_time ON lease_ended (until_ms);
+";
+
+/// Alarms. Who has claimed one is remembered by the process that has the file open (`claims`).
+const FOURTH: &str = "
+CREATE TABLE alarms (
+    record INTEGER PRIMARY KEY,
+    due_ms INTEGER NOT NULL CHECK (due_ms >= 0)
+) STRICT;
+CREATE INDEX alarms_by_due ON alarms (due_ms);
 ";
 
 /// The number of the last migration that ran.

@@ -8,21 +8,22 @@ use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc};
 use uuid::Uuid;
 
+use super::alarms::Claims;
 use super::checkpoint::Checkpoints;
 use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
 use super::readers::Readers;
-use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences, PurgeLeases};
+use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences, PurgeLeases, SetAlarm};
 use super::row_locks::{Held, Rows};
 use super::writer::{Ended, Writer};
 use super::writer_queue::WriterQueue;
-use super::{connection, lease_list, list, place, queries, rows};
+use super::{alarms, connection, feed, lease_list, list, place, queries, rows};
 use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use crate::limits::WOKEN_KEPT;
 use crate::{
-    AllVerdict, ChangeSet, CommitError, Confirmation, Event, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
-    ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, ListQuery, LockError,
+    Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -37,6 +38,7 @@ pub struct SqliteStore {
     rows: Arc<Rows>,
     ended: Arc<Ended>,
     clock: StoreClock,
+    claims: Arc<Claims>,
     /// Fences are above this one: what the file keeps, and the moment in which it was opened, so that a file that was put
     /// back from a backup does not give out again what it has forgotten.
     fence_floor: i64,
@@ -67,6 +69,7 @@ impl SqliteStore {
             rows: Arc::default(),
             ended,
             clock: options.clock,
+            claims: Arc::default(),
             fence_floor,
             woken: broadcast::Sender::new(WOKEN_KEPT),
         })
@@ -130,9 +133,22 @@ impl Store for SqliteStore {
         self.readers.run(move |connection| queries::events(connection, &key, after, limit)).await
     }
 
+    async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
+        self.readers.run(move |connection| feed::page(connection, from, limit)).await
+    }
+
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
         let query = query.clone();
         self.readers.run(move |connection| list::page(connection, &query)).await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, ReadError> {
+        let (claims, clock) = (self.claims.clone(), self.clock.clone());
+        self.readers.run(move |connection| alarms::due(connection, &claims, &clock, limit)).await
+    }
+
+    async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
+        self.writer.submit(SetAlarm { key: key.clone(), version, alarm }).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {

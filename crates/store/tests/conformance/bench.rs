@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use chrono::DateTime;
 use lockkeeper_store::{
-    AllVerdict, ChangeSet, CommitError, Event, Facets, Fence, ListOrder, ListQuery, NewKey, Record, RecordKey,
+    Alarm, AllVerdict, ChangeSet, CommitError, Event, Facets, Fence, ListOrder, ListQuery, NewKey, Record, RecordKey,
     Requirement, Store, Timestamp, Verdict,
 };
 use uuid::Uuid;
@@ -122,6 +122,7 @@ pub(crate) fn set(key: &RecordKey, expected: i64) -> Set {
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
+        alarm: Alarm::Keep,
         at: moment(0),
         life: None,
     })

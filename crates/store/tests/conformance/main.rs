@@ -3,12 +3,14 @@
 //! A subject is a file; a case is an `async fn(&Bench)` in it. A backend is one line at the end of this file and one
 //! file under `backends`, which says how to start an empty store and how to reach behind its back.
 
+mod alarms;
 mod backends;
 mod batches;
 mod bench;
 mod commit;
 mod concurrency;
 mod events;
+mod feed;
 mod fences;
 mod keys;
 mod leases;
@@ -54,9 +56,18 @@ macro_rules! suite {
                 a_grant_raises_the_fence_that_commits_are_held_to, circles_are_seen, only_so_many_may_hold,
                 many_at_once_are_served_one_by_one,
             ],
+            alarms: [
+                what_is_due_is_told_once_oldest_first, a_page_is_as_long_as_it_was_asked_for, a_change_keeps_moves_or_ends_it,
+                what_has_no_effect_sets_none, every_way_to_commit_sets_it, a_crowd_sets_its_own,
+                nobody_is_told_what_another_was, one_that_nobody_knew_of_is_set_right,
+            ],
             events: [
                 they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,
                 large_events_end_a_page_early,
+            ],
+            feed: [
+                all_events_come_in_pages, nothing_is_skipped_while_writers_commit, a_cursor_outlives_its_page,
+                it_can_begin_at_the_end, foreign_cursors_are_told, large_events_end_a_page_early,
             ],
             lists: [
                 ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,

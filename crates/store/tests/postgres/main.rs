@@ -3,6 +3,7 @@
 mod agreement;
 mod defaults;
 mod failover;
+mod feed;
 mod killed;
 mod leases;
 mod lockers;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_store::{
-    ChangeSet, Facets, ListOrder, ListQuery, NewKey, OpenError, PostgresOptions, PostgresStore, RecordKey, Requirement,
-    Store, Timestamp, Verdict,
+    Alarm, ChangeSet, Facets, ListOrder, ListQuery, NewKey, OpenError, PostgresOptions, PostgresStore, RecordKey,
+    Requirement, Store, Timestamp, Verdict,
 };
 use lockkeeper_testbed::{TestDatabase, shared_database};
 use uuid::Uuid;
@@ -78,6 +78,7 @@ pub(crate) fn next(key: &RecordKey, expected: i64) -> ChangeSet {
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
+        alarm: Alarm::Keep,
         at: now(),
         life: None,
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use lockkeeper_store::{ChangeSet, Facets, OpenError, RecordKey, SqliteOptions, SqliteStore};
+use lockkeeper_store::{Alarm, ChangeSet, Facets, OpenError, RecordKey, SqliteOptions, SqliteStore};
 use uuid::Uuid;
 
 /// Opens a store with the defaults.
@@ -28,6 +28,7 @@ pub(crate) fn next(key: &RecordKey, expected: i64) -> ChangeSet {
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
+        alarm: Alarm::Keep,
         at: chrono::Utc::now(),
         life: None,
     }
