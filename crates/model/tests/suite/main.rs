@@ -1,6 +1,7 @@
 //! The model's rules as tables: a definition, a script of commands, and what must come of each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod approval_checks;
 mod approval_properties;
 mod approval_rules;
 mod approvals;
