@@ -34,7 +34,7 @@ Examples:
 WORKFLOW/ID splits at the first `/`; the id may contain more of them.
 
 Exit codes:
-  0   done (already_applied and pending_approval too)
+  0   done (already_applied, attached and pending_approval too)
   1   refused or failed; outcome, code and detail on standard error
   2   wrong usage
   69  the server cannot be reached or is unavailable, or nobody knows the outcome";
@@ -165,6 +165,8 @@ mod tests {
             "lockkeeper add-approver w/1 approve",
             "lockkeeper recall w",
             "lockkeeper start w/1 --key ä",
+            "lockkeeper start w/1 --reuse-policy never",
+            "lockkeeper start w/1 --conflict-policy",
             "lockkeeper apply",
             "lockkeeper list --state a",
             "lockkeeper list w --status done",

@@ -23,7 +23,7 @@ impl Case {
     fn new(workflow: &str, data: Value) -> Self {
         let mut case =
             Self { definition: example(workflow), key: InstanceKey::new(workflow, "1").unwrap(), instance: None };
-        let start = Start { run: Uuid::from_u128(1), data: object(data) };
+        let start = Start { run: Uuid::from_u128(1), data: object(data), ..Start::default() };
         case.decide("ann", &[], Action::Start(start)).unwrap();
         case
     }
@@ -42,6 +42,7 @@ impl Case {
                 self.instance = Some(change.instance);
                 Ok(change.success.outcome)
             }
+            Decision::Replace { .. } => unreachable!("no start here asks for it"),
             Decision::Stay(success) => Ok(success.outcome),
         }
     }

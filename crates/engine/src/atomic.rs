@@ -324,7 +324,7 @@ impl Request {
         let definition = definition.map_err(|refusal| failed(index, refusal))?;
         self.concurrency = definition.concurrency_of(Some(&instance.state), &command.action).clone();
         let requirement = Requirement { key: codec::instance_record(key), version: instance.version };
-        let decision = decide(&definition, Some(&instance), command, now);
+        let decision = decide(&*definition, Some(&instance), command, now);
         match decision.map_err(|refusal| failed(index, refusal))? {
             Decision::Stay(success) if success.outcome == SuccessKind::AlreadyApplied => {
                 Ok(Decided { success, change: None, requirement, life, lacks_lease: false })
@@ -338,8 +338,8 @@ impl Request {
                 let change_of = Some((set, Arc::new(change.instance)));
                 Ok(Decided { success: change.success, change: change_of, requirement, life, lacks_lease })
             }
-            // A vote short of its quorum, new or repeated.
-            Decision::Stay(_) | Decision::Change(_) => Err(failed(index, not_applied())),
+            // A vote short of its quorum, new or repeated. (A start does not come here.)
+            Decision::Stay(_) | Decision::Change(_) | Decision::Replace { .. } => Err(failed(index, not_applied())),
         }
     }
 

@@ -4,13 +4,15 @@
 //! conditional write, or a read of the primary, has proved the snapshot that was folded on.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_model::definition::{Concurrency, OnLockLoss, Strategy};
 use lockkeeper_model::{
-    Action, Command, Decision, Definition, Fingerprint, Instance, InstanceKey, Refusal, Success, decide,
+    Action, Change, Command, Decision, Definition, EndedRun, Fingerprint, Instance, InstanceKey, Known, Refusal,
+    Success, SuccessKind, decide,
 };
 use lockkeeper_store::{Alarm, ChangeSet, NewKey, Requirement, StoredKey};
 use tokio::time::Instant;
@@ -45,7 +47,7 @@ impl Snapshot {
     }
 }
 
-/// The definitions that judge a batch, and the answers where there are none.
+/// What a batch is judged by: the definitions, the answers where there are none, and what starts have begun before.
 pub(crate) struct Judges {
     /// The definition that the current run is on.
     pub(crate) current: Option<Arc<Definition>>,
@@ -53,6 +55,8 @@ pub(crate) struct Judges {
     pub(crate) newest: Option<Result<Arc<Definition>, Refusal>>,
     /// The answer to whoever means an instance that is not there.
     pub(crate) missing: Option<Refusal>,
+    /// Earlier runs of the id by the `request_id` that began them, as far as the batch has starts that give one.
+    pub(crate) begun_before: HashMap<String, EndedRun>,
 }
 
 impl Judges {
@@ -97,8 +101,17 @@ impl Judges {
 pub(crate) struct Member {
     pub(crate) pending: Pending,
     pub(crate) answer: Answer,
-    /// The place of its event in the change set; none: it changes nothing.
-    pub(crate) event: Option<usize>,
+    /// The places of its events in the change set; none: it changes nothing.
+    pub(crate) events: Range<usize>,
+    /// Another member has the same idempotency key, and this is its answer.
+    pub(crate) echoes: bool,
+}
+
+impl Member {
+    /// Whether the change set holds anything of it.
+    pub(crate) fn changes(&self) -> bool {
+        !self.events.is_empty()
+    }
 }
 
 /// A folded batch.
@@ -135,6 +148,8 @@ struct Fold<'a> {
     keys: Vec<NewKey>,
     fences: Newest,
     by_key: HashMap<String, (Fingerprint, Success)>,
+    /// Runs that have begun by a `request_id` and were followed by another in this batch.
+    begun_before: HashMap<String, EndedRun>,
 }
 
 /// Judges `batch` on `snapshot`, in order.
@@ -157,6 +172,7 @@ pub(crate) async fn fold(
         keys: Vec::new(),
         fences: Newest::default(),
         by_key: HashMap::new(),
+        begun_before: HashMap::new(),
     };
     let mut members = Vec::with_capacity(batch.len());
     let mut rest = Vec::new();
@@ -170,9 +186,11 @@ pub(crate) async fn fold(
             tokio::task::yield_now().await;
         }
         let before = fold.events.len();
-        let answer = fold.judge(&pending);
-        let event = (fold.events.len() > before).then_some(before);
-        members.push(Member { pending, answer, event });
+        let (answer, echoes) = match fold.echo(&pending) {
+            Some(answer) => (answer, true),
+            None => (fold.judge(&pending), false),
+        };
+        members.push(Member { pending, answer, events: before..fold.events.len(), echoes });
     }
     match fold.into_set(key, snapshot) {
         Ok((set, instance)) => Ok(Folded { members, set, instance, rest }),
@@ -205,17 +223,22 @@ impl Fold<'_> {
         Ok(!leased && !fences::gives(command, &resource))
     }
 
+    /// The answer to a command whose key another of this batch has.
+    fn echo(&self, pending: &Pending) -> Option<Answer> {
+        let (key, fingerprint) = keyed(pending)?;
+        let (first, success) = self.by_key.get(key)?;
+        Some(match first == fingerprint {
+            true => Answer { result: Ok(success.clone()), replayed: true },
+            false => Refusal::KeyReused { key: key.clone() }.into(),
+        })
+    }
+
     fn judge(&mut self, pending: &Pending) -> Answer {
-        if let Some((key, fingerprint)) = keyed(pending)
-            && let Some((first, success)) = self.by_key.get(key)
-        {
-            return match first == fingerprint {
-                true => Answer { result: Ok(success.clone()), replayed: true },
-                false => Refusal::KeyReused { key: key.clone() }.into(),
-            };
-        }
+        let before = self.events.len();
         let result = self.decide(pending);
-        Answer { result, replayed: false }
+        // A run that is said to have started, though nothing changes, was started by the same request before.
+        let started = result.as_ref().is_ok_and(|success| success.outcome == SuccessKind::Started);
+        Answer { result, replayed: started && self.events.len() == before }
     }
 
     fn decide(&mut self, pending: &Pending) -> Result<Success, Refusal> {
@@ -229,15 +252,26 @@ impl Fold<'_> {
                 _ => return Err(self.judges.missing.clone().unwrap_or_else(unread)),
             }
         };
-        let decision = decide(&definition, self.current.as_deref(), &pending.command, self.clock.now())?;
-        let change = match decision {
+        let known = Known { begun_before: self.begun_before(&pending.command.action), ..Known::from(&*definition) };
+        let decision = decide(known, self.current.as_deref(), &pending.command, self.clock.now())?;
+        let (ended, change) = match decision {
             Decision::Stay(success) => return Ok(success),
-            Decision::Change(change) => change,
+            Decision::Change(change) => (None, change),
+            Decision::Replace { ended, started } => (Some(ended), started),
         };
         // What cannot be locked is not changed; what is refused anyway is told why.
         self.lacks_lease(pending)?;
         // Encoded before anything is taken over, so that a failure leaves the fold as it was.
+        let end = ended.as_ref().map(|ended| codec::encode(&ended.entry)).transpose()?;
         let event = codec::encode(&change.entry)?;
+        if starts {
+            let before = ended.as_ref().map(|ended| &ended.instance).or(self.current.as_deref());
+            let request = before.map(|before| self.request_over(before, &change)).transpose()?.flatten();
+            if let Some((request, ended, key)) = request {
+                self.begun_before.insert(request, ended);
+                self.keys.push(key);
+            }
+        }
         if let Some((key, fingerprint)) = keyed(pending) {
             self.keys.push(NewKey {
                 key: key.clone(),
@@ -248,6 +282,7 @@ impl Fold<'_> {
             });
             self.by_key.insert(key.clone(), (*fingerprint, change.success.clone()));
         }
+        self.events.extend(end);
         self.events.push(event);
         self.fences.add(pending);
         if starts {
@@ -256,6 +291,27 @@ impl Fold<'_> {
         }
         self.current = Some(Arc::new(change.instance));
         Ok(change.success)
+    }
+
+    /// The earlier run that a start's `request_id` has begun.
+    fn begun_before(&self, action: &Action) -> Option<EndedRun> {
+        let Action::Start(start) = action else { return None };
+        let request = start.request_id.as_ref()?;
+        self.begun_before.get(request).or_else(|| self.judges.begun_before.get(request)).copied()
+    }
+
+    /// The `request_id` of the run `before`, which `started` follows, with how that run ended, and the key under which the
+    /// store remembers it for whoever sends that request again. The instance itself tells of its last run only.
+    fn request_over(&self, before: &Instance, started: &Change) -> Result<Option<(String, EndedRun, NewKey)>, Refusal> {
+        let Some((request, ended)) = before.request_id.clone().zip(before.ended()) else { return Ok(None) };
+        let key = NewKey {
+            key: codec::request_key(&request),
+            fingerprint: codec::NO_FINGERPRINT,
+            outcome: codec::encode(&ended)?,
+            version: started.instance.version,
+            expires_at: started.entry.at + self.key_life,
+        };
+        Ok(Some((request, ended, key)))
     }
 
     fn into_set(
@@ -295,14 +351,14 @@ impl Folded {
     pub(crate) fn idle_keys(&self) -> Vec<String> {
         self.members
             .iter()
-            .filter(|member| member.event.is_none() && !member.answer.replayed)
+            .filter(|member| !member.changes() && !member.echoes)
             .filter_map(|member| member.pending.command.idempotency_key.clone())
             .collect()
     }
 
     /// Replaces the answers of members that took effect earlier, as their kept keys tell.
     pub(crate) fn replay(&mut self, stored: &[StoredKey]) {
-        for member in self.members.iter_mut().filter(|member| member.event.is_none()) {
+        for member in self.members.iter_mut().filter(|member| !member.changes()) {
             if let Some(answer) = stored_answer(&member.pending, stored) {
                 member.answer = answer;
             }

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cache::{InstanceCache, Remembered};
 use crate::clock::{Clock, SystemClock};
+use crate::codec;
 use crate::combiner::{Combiner, Driver, Work};
 use crate::contention::hot_key::HotKeys;
 use crate::contention::{Contention, Now};
@@ -131,7 +132,7 @@ impl Engine {
     /// Dropping the future takes the command back, unless its commit is already under way; then it may take effect,
     /// and its idempotency key tells.
     pub async fn send(&self, command: Command, wait: Option<Duration>) -> Answer {
-        if let Err(refusal) = self.inner.accepts() {
+        if let Err(refusal) = self.inner.accepts().and_then(|()| codec::check_key(&command)) {
             return refusal.into();
         }
         let permit = match self.inner.budget.enter(data_bytes(&command)) {
@@ -312,7 +313,7 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let roles: usize = command.actor.roles.iter().map(String::len).sum();
     let action = match &command.action {
-        Action::Start(start) => memory::of_data(&start.data),
+        Action::Start(start) => memory::of_data(&start.data) + text(&start.request_id),
         Action::Send(send) => {
             let fences: usize = send.fences.keys().map(|resource| resource.len() + FENCE_BYTES).sum();
             let act = match &send.act {

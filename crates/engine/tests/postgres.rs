@@ -10,6 +10,9 @@ use lockkeeper_testbed::shared_database;
 
 use suite::support::Ground;
 
+/// Races of two commands that end a run: each is three commits, and four processes share the machine.
+const RACING_PAIRS: usize = 1_000;
+
 async fn ground() -> Ground {
     let database = tokio::task::spawn_blocking(shared_database).await.expect("a database");
     let node = async || {

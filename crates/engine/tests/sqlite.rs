@@ -9,6 +9,9 @@ use lockkeeper_store::{SqliteOptions, SqliteStore, Store};
 
 use suite::support::Ground;
 
+/// Races of two commands that end a run.
+const RACING_PAIRS: usize = 10_000;
+
 async fn ground() -> Ground {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SqliteStore::open(&folder.path().join("t.db"), SqliteOptions::default()).expect("an empty store");

@@ -133,11 +133,11 @@ impl Place {
         let fences: Vec<_> = ahead.fences.into_iter().map(Some).collect();
         let whole = ahead.ticket == self.ticket && fences.len() == ask.claims().len();
         let grant = Grant { asked: self.asked, fences, usable };
-        (whole && grant.valid_until().since(now) >= ask.ttl() / WORTH_USING).then_some(grant)
+        (whole && grant.valid_until().since(now) >= usable / WORTH_USING).then_some(grant)
     }
 }
 
-/// The part of its time to live that a grant ahead has left to be used as it is; it is renewed soon.
+/// The part of its time that a grant ahead has left to be used as it is; it is renewed soon.
 const WORTH_USING: u32 = 3;
 
 /// How often one who waits for a lease with this time to live asks again.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::policy::{ConflictPolicy, ReusePolicy};
 use crate::{Actor, Data, InstanceKey};
 
 /// SHA-256 over a command and its actor: tells a retry from another use of the same idempotency key.
@@ -38,14 +39,24 @@ pub enum Action {
     Cancel(Close),
 }
 
-/// Begins a run of an id.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Begins a run of an id. What is as ever is no part of the fingerprint, so that keys of earlier versions stay good.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Start {
     /// The run to be, chosen at random by the door; no part of the fingerprint, since a retry draws another.
     #[serde(skip)]
     pub run: Uuid,
     /// The first data.
     pub data: Data,
+    /// Whether the id may run again after an earlier run.
+    #[serde(skip_serializing_if = "ReusePolicy::is_default")]
+    pub reuse_policy: ReusePolicy,
+    /// What happens while a run has not ended.
+    #[serde(skip_serializing_if = "ConflictPolicy::is_default")]
+    pub conflict_policy: ConflictPolicy,
+    /// Names this start among those of the id: sent again under the same name it begins nothing further, whatever the
+    /// policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// Sends an event, or asks for a target state, under conditions. At least one of `event` and `to` is set.
@@ -189,10 +200,23 @@ mod tests {
     fn a_retried_start_draws_another_run_and_keeps_its_fingerprint() {
         let start = |run| Command {
             instance: InstanceKey::new("stock", "sku-1").unwrap(),
-            action: Action::Start(Start { run, data: Data::new() }),
+            action: Action::Start(Start { run, ..Start::default() }),
             actor: Actor::new("ann", [], false).unwrap(),
             idempotency_key: None,
         };
         assert_eq!(start(Uuid::from_u128(1)).fingerprint(), start(Uuid::from_u128(2)).fingerprint());
+    }
+
+    #[test]
+    fn a_start_as_ever_keeps_the_fingerprint_that_it_had_before_there_were_policies() {
+        let text = |start| serde_json::to_string(&Action::Start(start)).unwrap();
+        assert_eq!(text(Start::default()), r#"{"action":"start","data":{}}"#);
+        for other in [
+            Start { reuse_policy: ReusePolicy::RejectDuplicate, ..Start::default() },
+            Start { conflict_policy: ConflictPolicy::UseExisting, ..Start::default() },
+            Start { request_id: Some("r".to_owned()), ..Start::default() },
+        ] {
+            assert_ne!(text(other), text(Start::default()));
+        }
     }
 }

@@ -19,8 +19,10 @@ pub enum Status {
     Failed,
     /// Ended by `cancel`.
     Canceled,
-    /// Ended by `terminate`.
+    /// Ended by `terminate`, or by a start that replaced it.
     Terminated,
+    /// Ended since its time was over.
+    TimedOut,
 }
 
 impl Status {
@@ -37,6 +39,7 @@ impl Status {
             Self::Failed => "failed",
             Self::Canceled => "canceled",
             Self::Terminated => "terminated",
+            Self::TimedOut => "timed_out",
         }
     }
 }
@@ -81,6 +84,9 @@ pub struct Instance {
     /// What it takes to take the last move back, where its transition allows that and nothing has happened since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Box<Undo>>,
+    /// The `request_id` of the start that began the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 impl Instance {
@@ -91,6 +97,20 @@ impl Instance {
         self.additions.clear();
         self.undo = None;
     }
+
+    /// The run as it ended, once it has.
+    pub fn ended(&self) -> Option<EndedRun> {
+        self.status.is_closed().then_some(EndedRun { run: self.run, status: self.status })
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRun {
+    /// The run.
+    pub run: Uuid,
+    /// How it ended.
+    pub status: Status,
 }
 
 /// How the current visit began.

@@ -12,6 +12,7 @@ pub mod instance;
 pub mod limits;
 pub mod names;
 pub mod outcome;
+pub mod policy;
 
 mod approval;
 mod decide;
@@ -20,12 +21,13 @@ mod expression;
 pub use actor::Actor;
 pub use approval::OpenApproval;
 pub use command::{Act, Action, Close, Command, Fingerprint, Send, Start};
-pub use decide::{Change, Decision, decide};
+pub use decide::{Change, Decision, Known, decide};
 pub use definition::{Definition, Format, Problem};
 pub use history::{Entry, Kind};
-pub use instance::{Instance, Status};
+pub use instance::{EndedRun, Instance, Status};
 pub use names::{InstanceId, InstanceKey, NameError, WorkflowName};
 pub use outcome::{Refusal, Success, SuccessKind};
+pub use policy::{ConflictPolicy, ReusePolicy};
 
 /// A point in time, UTC, cut to whole milliseconds wherever it is stored.
 pub type Timestamp = chrono::DateTime<chrono::Utc>;

@@ -31,6 +31,9 @@ pub const ROLES_MAX: usize = 64;
 /// Bytes of an idempotency key: longer than any UUID, hash or URL-safe token in use.
 pub const KEY_BYTES_MAX: usize = 256;
 
+/// Bytes of a start's `request_id`: like an idempotency key's, beside which it is kept.
+pub const REQUEST_ID_BYTES_MAX: usize = KEY_BYTES_MAX;
+
 /// Bytes of the reason given when a run is terminated or canceled.
 pub const REASON_BYTES_MAX: usize = 2_048;
 

@@ -13,6 +13,8 @@ use crate::instance::Status;
 pub enum SuccessKind {
     /// A run began.
     Started,
+    /// A run had not ended, and the start asked for no other.
+    Attached,
     /// The change was committed.
     Applied,
     /// Nothing to do: the same command, or one like it, has already led here.
@@ -143,7 +145,7 @@ pub enum Refusal {
         actual: usize,
     },
     /// The command is no move in the state that the instance is in.
-    #[error("{}", state_mismatch(expected, actual, *reason))]
+    #[error("{}", state_mismatch(expected, actual, *reason, *ended))]
     StateMismatch {
         /// What the command needs: the `from` given, or the states (or the run) in which it would be a move.
         expected: String,
@@ -151,6 +153,8 @@ pub enum Refusal {
         actual: String,
         /// Which condition failed.
         reason: MismatchReason,
+        /// How the run has ended, where it has.
+        ended: Option<Status>,
     },
     /// The version given is not the current one.
     #[error("expected version {expected}, but the instance is at version {actual}: read it again and decide anew")]
@@ -432,13 +436,16 @@ fn lock_timeout(waited_ms: u64) -> String {
     }
 }
 
-fn state_mismatch(expected: &str, actual: &str, reason: MismatchReason) -> String {
+fn state_mismatch(expected: &str, actual: &str, reason: MismatchReason, ended: Option<Status>) -> String {
     match reason {
         MismatchReason::From => format!("expected state {expected:?}, but the instance is in {actual:?}"),
         MismatchReason::NotEnabled => {
             format!("not possible in state {actual:?}; it is in {expected}")
         }
-        MismatchReason::Closed => format!("the run has ended in state {actual:?}; the command needs {expected}"),
+        MismatchReason::Closed => {
+            let how = ended.map_or("it is over", Status::as_str);
+            format!("the run has ended ({how}) in state {actual:?}; the command needs {expected}")
+        }
         MismatchReason::Run => format!("expected run {expected}, but the current run is {actual}"),
     }
 }

@@ -115,8 +115,11 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::UnknownWorkflow { workflow, known } => json!({ "workflow": workflow, "known": known }),
         Refusal::UnknownInstance { workflow, id, known } => json!({ "workflow": workflow, "id": id, "known": known }),
         Refusal::TooLarge { what, limit, actual } => json!({ "what": what, "limit": limit, "actual": actual }),
-        Refusal::StateMismatch { expected, actual, reason } => {
+        Refusal::StateMismatch { expected, actual, reason, ended: None } => {
             json!({ "expected": expected, "actual": actual, "reason": reason })
+        }
+        Refusal::StateMismatch { expected, actual, reason, ended: Some(status) } => {
+            json!({ "expected": expected, "actual": actual, "reason": reason, "run_status": status })
         }
         Refusal::VersionMismatch { expected, actual } => json!({ "expected": expected, "actual": actual }),
         Refusal::Conflict { current, attempts, strategy } => {

@@ -17,14 +17,14 @@ use crate::problem::Problem;
 /// A command that succeeded, and where the instance stands since.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SuccessView {
-    /// `started`, `applied`, `already_applied` or `pending_approval`.
+    /// `started`, `attached`, `applied`, `already_applied` or `pending_approval`.
     #[schema(example = "applied")]
     outcome: &'static str,
     id: String,
     run: Uuid,
     version: i64,
     state: String,
-    /// `running`, `completed`, `failed`, `canceled` or `terminated`.
+    /// `running`, `completed`, `failed`, `canceled`, `terminated` or `timed_out`.
     #[schema(example = "running")]
     status: &'static str,
     /// How far the approval is, with `pending_approval`.
@@ -41,7 +41,7 @@ pub(crate) struct InstanceView {
     /// Counts every committed change of the id; never starts again.
     version: i64,
     state: String,
-    /// `running`, `completed`, `failed`, `canceled` or `terminated`.
+    /// `running`, `completed`, `failed`, `canceled`, `terminated` or `timed_out`.
     #[schema(example = "running")]
     status: &'static str,
     #[schema(value_type = Object)]
@@ -135,6 +135,7 @@ fn outcome_name(success: &Success) -> &'static str {
     use lockkeeper_model::SuccessKind;
     match success.outcome {
         SuccessKind::Started => "started",
+        SuccessKind::Attached => "attached",
         SuccessKind::Applied => "applied",
         SuccessKind::AlreadyApplied => "already_applied",
         SuccessKind::PendingApproval => "pending_approval",

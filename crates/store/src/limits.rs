@@ -12,8 +12,8 @@ pub const EVENT_BYTES_MAX: usize = 1024 * 1024 + 64 * 1024;
 /// Bytes of a space, an id, a facet or an idempotency key: fits every index of every backend.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-/// Events of one change set: what one batch of commands on one record may come to.
-pub const EVENTS_PER_SET_MAX: usize = 256;
+/// Events of one change set: what one batch of 256 commands on one record may come to, each of them two events at most.
+pub const EVENTS_PER_SET_MAX: usize = 512;
 
 /// Change sets of one all-or-nothing commit.
 pub const SETS_PER_COMMIT_MAX: usize = 100;
@@ -24,7 +24,7 @@ pub const PAGE_MAX: usize = 1_000;
 /// Rows that one page of a search may look at before it answers with what it has: no long readers.
 pub const SCAN_MAX: usize = 10_000;
 
-/// Idempotency keys of one change set: one for each command, and a command is at least one event.
+/// Idempotency keys of one change set: as many as events.
 pub const KEYS_PER_SET_MAX: usize = EVENTS_PER_SET_MAX;
 
 /// Requirements of one change set. Each is one look-up while the writer is held; the first set of a commit may carry
@@ -72,6 +72,10 @@ pub const WAITERS_MAX: u64 = 10_000;
 /// Those who are granted ahead within one turn, such as many who wait to share a name: the turn stays short, and the next
 /// one is told to ask, which grants further ones.
 pub const GRANTS_AHEAD_MAX: usize = 32;
+
+/// How long a grant ahead lasts at least where its place in the queue was kept for as long: whoever asked for a shorter
+/// lease has to hear of it, on a busy machine, and renew it.
+pub const AHEAD_MIN: Duration = Duration::from_secs(1);
 
 /// How long the name of an ended try is remembered, so that a request that was under way for long cannot get it after
 /// all: longer than any connection stays silent.

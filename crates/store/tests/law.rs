@@ -10,6 +10,7 @@ use lockkeeper_store::lease::{
     Answered, Ask, Asked, Claim, Holder, LeaseAnswer, LeaseId, LeaseRequest, Memory, Mode, Renewed, Table, Waiter,
     Woken, law,
 };
+use lockkeeper_store::limits::AHEAD_MIN;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -134,7 +135,7 @@ impl World {
         for ((name, holder), fence) in held.iter().zip(fences) {
             assert_eq!(holder.fence, Some(*fence));
             let (_, waiter) = own.iter().find(|(own, _)| *own == &**name).expect("it waited for it");
-            let latest = (self.now + holder.ttl).min(waiter.lapses) + Duration::from_millis(1);
+            let latest = (self.now + holder.ttl.max(AHEAD_MIN)).min(waiter.lapses) + Duration::from_millis(1);
             assert_eq!(holder.expires, latest, "no longer than its place would have been kept");
         }
         // Of those who share a name all may have come in this turn.

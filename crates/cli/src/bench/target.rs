@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_engine::{DefinitionText, Engine};
 use lockkeeper_model::{
-    Action, Actor, Command, Data, Format, InstanceKey, Send as SendEvent, Start, SuccessKind, WorkflowName,
+    Action, Actor, Command, Format, InstanceKey, Send as SendEvent, Start, SuccessKind, WorkflowName,
 };
 use uuid::Uuid;
 
@@ -82,7 +82,7 @@ impl InProcess {
         for some in self.keys.chunks(PREPARE_AT_ONCE) {
             let mut starts = tokio::task::JoinSet::new();
             for instance in some {
-                let start = Start { run: Uuid::new_v4(), data: Data::new() };
+                let start = Start { run: Uuid::new_v4(), ..Start::default() };
                 let command = self.command(instance.clone(), Action::Start(start));
                 let engine = self.engines[0].clone();
                 starts.spawn(async move { engine.send(command, None).await.result });

@@ -121,6 +121,24 @@ async fn a_client_that_goes_while_it_waits_gives_up(world: World) {
     acquire(&api, "r", &ask("eve", "1")).await.ok();
 }
 
+/// However long it took, a client gets the time to live that it asked for.
+async fn whoever_waited_has_its_time_to_live(world: World) {
+    let api = world.node(1).api();
+    let lease = acquire(&api, "r", &ask("ann", "1")).await.ok();
+    let mut waits = ask("bob", "1");
+    (waits["ttl_ms"], waits["wait_ms"]) = (json!(1_500), json!(25_000));
+    let bob = tokio::spawn({
+        let api = world.node(0).api();
+        async move { acquire(&api, "r", &waits).await.ok() }
+    });
+    await_waiters(&api, 1).await;
+    // Later than its last ask by most of the time until its next.
+    tokio::time::sleep(Duration::from_millis(450)).await;
+    post(&api, "/v1/locks/r/release", &json!({ "lease": lease["lease"] })).await.ok();
+    let granted = bob.await.unwrap();
+    assert!(granted["valid_ms"].as_u64().unwrap() > 1_300, "{granted}");
+}
+
 /// Nobody can ask again for what has no name.
 async fn a_wait_without_an_attempt_leaves_no_place_behind(world: World) {
     let api = world.api();
@@ -241,6 +259,7 @@ in_both_worlds!(
     a_wait_that_ends_says_who_is_in_the_way,
     a_client_that_goes_while_it_waits_gives_up,
     a_broken_connection_costs_an_attempt_nothing,
+    whoever_waited_has_its_time_to_live,
     a_wait_without_an_attempt_leaves_no_place_behind,
     owners_that_wait_in_a_circle_are_told,
     metrics_name_no_lock,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper_model::{Command, Fingerprint, Refusal};
+use lockkeeper_model::{Action, Command, Fingerprint, Refusal};
 use sha2::{Digest, Sha256};
 
 use super::{AtomicFailure, failed};
+use crate::codec;
 use crate::fences;
 use crate::limits::MOVES_MAX;
 
@@ -22,6 +23,11 @@ pub(super) fn check(commands: &[Command]) -> Result<(), AtomicFailure> {
     }
     let mut fences: BTreeMap<&str, i64> = BTreeMap::new();
     for (index, command) in commands.iter().enumerate() {
+        codec::check_key(command).map_err(|refusal| failed(index, refusal))?;
+        if matches!(command.action, Action::Start(_)) {
+            let detail = "a start cannot be one of several moves that happen together".to_owned();
+            return Err(failed(index, Refusal::Malformed { detail }));
+        }
         for (resource, fence) in fences::given(command) {
             let other = *fences.entry(resource).or_insert(fence);
             if other != fence {

@@ -91,10 +91,10 @@ impl Attempt<'_> {
     /// has it is lost, and who was decided under it is decided again under another.
     pub(super) fn fenced(&self, members: Vec<Member>, resource: &str, last: i64, current: i64) -> Step {
         let mut again = Vec::new();
-        for Member { mut pending, event, .. } in members {
-            if event.is_some()
-                && let Some(refusal) = fences::refusal(&pending.command, resource, last)
-            {
+        for member in members {
+            let changes = member.changes();
+            let mut pending = member.pending;
+            if changes && let Some(refusal) = fences::refusal(&pending.command, resource, last) {
                 pending.answer(refusal.into());
                 continue;
             }

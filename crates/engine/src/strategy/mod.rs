@@ -12,6 +12,7 @@
 mod backoff;
 mod lease;
 mod plan;
+mod requests;
 mod row_lock;
 mod settle;
 mod snapshot;
@@ -140,7 +141,7 @@ impl<'a> Attempt<'a> {
         if self.passed_by(&snapshot) {
             return self.ask_again(batch).await;
         }
-        let judges = match self.judges(&batch, &snapshot).await {
+        let mut judges = match self.judges(&batch, &snapshot).await {
             Ok(judges) => judges,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };
@@ -166,6 +167,12 @@ impl<'a> Attempt<'a> {
             Plan::Snapshot => {}
             plan => return self.under_lock(batch, plan, &snapshot).await,
         }
+        judges.begun_before = match self.begun_before(&batch, &snapshot).await {
+            Ok(Some(begun_before)) => begun_before,
+            Ok(None) if self.unsettled.is_empty() => return self.overtaken(batch, &snapshot),
+            Ok(None) => return self.ask_again(batch).await,
+            Err(refusal) => return self.no_snapshot(batch, refusal).await,
+        };
         match batch::fold(self.key, batch, &snapshot, &judges, self.fold_by()).await {
             Ok(folded) => self.commit(folded, &snapshot).await,
             Err((batch, refusal)) => self.no_snapshot(batch, refusal).await,
@@ -299,7 +306,7 @@ impl<'a> Attempt<'a> {
         match verdict {
             Verdict::Committed => Step::Done,
             Verdict::Lost(record) => self.lost(folded.into_pending(), record).await,
-            Verdict::KeysTaken(stored) => keys_taken(folded, &stored),
+            Verdict::KeysTaken(stored) => self.keys_taken(folded, &stored, sent.expected_version),
             Verdict::Fenced { resource, last, .. } => {
                 self.fenced(folded.members, &resource, last, sent.expected_version)
             }
@@ -403,9 +410,26 @@ impl<'a> Attempt<'a> {
         if at_once.is_empty() { Step::Done } else { Step::Again(at_once) }
     }
 
+    /// Commands that took effect earlier get their first outcome; the others are decided again.
+    fn keys_taken(&self, folded: Folded, stored: &[StoredKey], current: i64) -> Step {
+        let mut again = Vec::new();
+        for Member { pending, .. } in folded.members {
+            match stored_answer(&pending, stored) {
+                Some(answer) => pending.answer(answer),
+                None => again.push(pending),
+            }
+        }
+        if stored.iter().any(|stored| codec::request_of(&stored.key).is_some()) {
+            // Somebody else has begun the next run: keys are looked at before the version is.
+            self.inner.cache.forget(self.key);
+            return self.lost_attempts(again, current);
+        }
+        Step::Again(again)
+    }
+
     /// One member breaks a rule of the store: it alone is refused.
     fn rejected(&mut self, folded: Folded, event: Option<usize>, reason: &str) -> Step {
-        let culprit = folded.members.iter().position(|member| event.is_some() && member.event == event);
+        let culprit = folded.members.iter().position(|m| event.is_some_and(|event| m.events.contains(&event)));
         let mut batch = folded.into_pending();
         let refusal = Refusal::Malformed { detail: format!("the store refuses this change: {reason}") };
         match culprit {
@@ -420,18 +444,6 @@ impl<'a> Attempt<'a> {
             }
         }
     }
-}
-
-/// Commands that took effect earlier get their first outcome; the others are decided again.
-fn keys_taken(folded: Folded, stored: &[StoredKey]) -> Step {
-    let mut again = Vec::new();
-    for Member { pending, .. } in folded.members {
-        match stored_answer(&pending, stored) {
-            Some(answer) => pending.answer(answer),
-            None => again.push(pending),
-        }
-    }
-    Step::Again(again)
 }
 
 /// Another session has had the row for as long as the store waits. Adaptive commands go on to wait for the lock, for what

@@ -8,8 +8,9 @@ use lockkeeper_store::{LockError, Locked, OnLocked, RowLock, StoredKey};
 use tokio::time::Instant;
 
 use super::plan::{self, Plan};
+use super::requests::{ended_runs, request_keys};
 use super::{Attempt, Sent, Step, answer_all, in_time, waited_ms};
-use crate::batch::{self, Folded, Snapshot};
+use crate::batch::{self, Folded, Judges, Snapshot};
 use crate::codec;
 use crate::definitions::unavailable;
 use crate::fences;
@@ -25,7 +26,8 @@ impl Attempt<'_> {
         for pending in &mut batch {
             pending.waiting_for_row.get_or_insert(begun);
         }
-        let keys: Vec<String> = batch.iter().filter_map(|pending| pending.command.idempotency_key.clone()).collect();
+        let own = batch.iter().filter_map(|pending| pending.command.idempotency_key.clone());
+        let keys: Vec<String> = own.chain(request_keys(&batch)).collect();
         let on_locked = match plan {
             Plan::Lock { until } => OnLocked::Wait(until.saturating_duration_since(begun)),
             Plan::LockIfFree | Plan::Snapshot => OnLocked::GiveUp,
@@ -98,6 +100,9 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let mut more = self.driver.more(batch);
+        // Whether an earlier run was theirs was not asked when the lock was got.
+        let named = |p: &mut Pending| request_keys(std::slice::from_ref(p)).next().is_some();
+        self.put_back(more.extract_if(.., named).collect(), false, snapshot.version);
         if let Some(judges) = self.judges_at_hand(&more, snapshot) {
             for pending in &mut more {
                 pending.concurrency = judges.concurrency_of(snapshot, &pending.command.action);
@@ -123,9 +128,16 @@ impl Attempt<'_> {
     ) -> Step {
         // From memory as a rule: the definition was read before the lock was taken. If it is not, or if there is nothing
         // to lock and the answer has to be looked for, no lock is held meanwhile.
-        let Some(judges) = self.judges_at_hand(&batch, &snapshot) else {
+        let Some(mut judges) = self.judges_at_hand(&batch, &snapshot) else {
             drop(hold);
-            return self.without_lock(batch, &snapshot).await;
+            return self.without_lock(batch, &snapshot, keys).await;
+        };
+        judges.begun_before = match ended_runs(keys) {
+            Ok(runs) => runs,
+            Err(refusal) => {
+                drop(hold);
+                return self.no_snapshot(batch, refusal).await;
+            }
         };
         let inner = self.inner;
         let folded = batch::fold(self.key, batch, &snapshot, &judges, self.fold_by()).await;
@@ -161,9 +173,13 @@ impl Attempt<'_> {
         self.after_commit(folded, sent, verdict).await
     }
 
-    /// Decides on the snapshot that was just read, and writes on the condition that it still holds.
-    async fn without_lock(&mut self, batch: Vec<Pending>, snapshot: &Snapshot) -> Step {
+    /// Decides on the snapshot that was just read with `keys`, and writes on the condition that it still holds.
+    async fn without_lock(&mut self, batch: Vec<Pending>, snapshot: &Snapshot, keys: &[StoredKey]) -> Step {
         let judges = match self.judges(&batch, snapshot).await {
+            Ok(judges) => ended_runs(keys).map(|begun_before| Judges { begun_before, ..judges }),
+            Err(refusal) => Err(refusal),
+        };
+        let judges = match judges {
             Ok(judges) => judges,
             Err(refusal) => return self.no_snapshot(batch, refusal).await,
         };

@@ -1,5 +1,6 @@
 //! What a batch is decided on: the instance as this node remembers it or the store has it, and the definitions that judge.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockkeeper_model::{Action, Refusal};
@@ -80,7 +81,7 @@ impl Attempt<'_> {
             }),
             _ => None,
         };
-        Ok(Judges { current, newest, missing })
+        Ok(Judges { current, newest, missing, begun_before: HashMap::new() })
     }
 
     /// The definitions that the batch needs, if all of them are in memory.
@@ -98,6 +99,11 @@ impl Attempt<'_> {
         };
         let all_start = batch.iter().all(|pending| matches!(pending.command.action, Action::Start(_)));
         // Whoever means an instance that is not there is told what is: that takes a look into the store.
-        (current.is_some() || all_start).then_some(Judges { current, newest, missing: None })
+        (current.is_some() || all_start).then_some(Judges {
+            current,
+            newest,
+            missing: None,
+            begun_before: HashMap::new(),
+        })
     }
 }

@@ -173,7 +173,7 @@ async fn finish_and_terminate_race_to_one_end() {
 async fn a_run_ends_and_the_id_starts_again_in_one_batch() {
     let house = House::new().await;
     house.start("a", json!({})).await;
-    let start = lockkeeper_model::Start { run: uuid::Uuid::new_v4(), data: lockkeeper_model::Data::new() };
+    let start = lockkeeper_model::Start { run: uuid::Uuid::new_v4(), ..Default::default() };
     let batch = vec![
         event("a", "note", "x"),
         event("a", "finish", "x"),

@@ -276,7 +276,11 @@ async fn without_the_lock_service_it_goes_as_the_definition_says() {
 async fn a_node_without_a_lock_service_refuses_what_needs_it() {
     let house = House::new().await;
     put(&house.engine, "case", &workflow("lock_timeout: 1s")).await;
-    let start = command("a", Action::Start(Start { run: Uuid::new_v4(), data: object(json!({"lock": "x"})) }), "ann");
+    let start = command(
+        "a",
+        Action::Start(Start { run: Uuid::new_v4(), data: object(json!({"lock": "x"})), ..Start::default() }),
+        "ann",
+    );
     match house.engine.send(start, None).await.result {
         Err(Refusal::Unavailable { detail }) => {
             assert!(detail.starts_with("this node has no lock service"), "{detail}")

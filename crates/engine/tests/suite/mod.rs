@@ -8,6 +8,7 @@ mod fences;
 mod leases;
 mod nodes;
 mod rungs;
+mod starts;
 mod strategies;
 pub mod support;
 mod unknown;

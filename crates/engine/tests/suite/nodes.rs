@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::{AtomicFailure, Options};
-use lockkeeper_model::{Action, Data, Refusal, Start, SuccessKind};
+use lockkeeper_model::{Action, Refusal, Start, SuccessKind};
 use serde_json::json;
 
 use super::support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};
@@ -127,7 +127,7 @@ async fn a_start_by_an_old_definition_is_decided_again_by_the_new() {
             .replace("reject: rejected", "reject: rejected\n      back: open"),
     )
     .await;
-    let start = Start { run: uuid::Uuid::new_v4(), data: Data::new() };
+    let start = Start { run: uuid::Uuid::new_v4(), ..Start::default() };
     let answer = house.engine.send(command("a", Action::Start(start), "ann"), None).await;
     assert_eq!(answer.result.unwrap().state, "review");
     assert_eq!(house.history("a").await[0].entry.definition_version, 2);

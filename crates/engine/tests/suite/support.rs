@@ -431,7 +431,7 @@ impl House {
     }
 
     pub async fn start(&self, id: &str, data: serde_json::Value) {
-        let start = Start { run: Uuid::new_v4(), data: object(data) };
+        let start = Start { run: Uuid::new_v4(), data: object(data), ..Start::default() };
         let answer = self.engine.send(command(id, Action::Start(start), "ann"), None).await;
         answer.result.expect("started");
     }
@@ -496,6 +496,7 @@ pub fn name(answer: &Answer) -> &'static str {
     match &answer.result {
         Ok(success) => match success.outcome {
             SuccessKind::Started => "started",
+            SuccessKind::Attached => "attached",
             SuccessKind::Applied => "applied",
             SuccessKind::AlreadyApplied => "already_applied",
             SuccessKind::PendingApproval => "pending_approval",

@@ -259,7 +259,7 @@ impl Keeper {
         }
         let patient = now < self.begun + self.plan.wait;
         match result {
-            Ok(grant) if now < grant.valid_until() => self.granted(grant),
+            Ok(grant) if now < grant.valid_until() => self.granted(grant, now),
             // The answer took longer than the lease lives. Asked again, it is granted again.
             Ok(_) => {
                 let late = "its grant took longer to arrive than the lease lives: use a longer time to live";
@@ -283,8 +283,9 @@ impl Keeper {
         }
     }
 
-    fn granted(&mut self, grant: Grant) {
-        let hold_until = self.plan.max_hold.map(|most| grant.asked + most);
+    fn granted(&mut self, grant: Grant, now: Moment) {
+        // Not from when it was asked for: that may have been a wait ago.
+        let hold_until = self.plan.max_hold.map(|most| now + most);
         let valid_until = capped(grant.valid_until(), hold_until);
         // One that had waited may have been granted less than its time to live.
         let renew_at = grant.asked + self.plan.ttl.min(grant.usable) / 3;

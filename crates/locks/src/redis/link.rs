@@ -49,7 +49,7 @@ pub(super) struct Link {
     /// The longest time to live that any node was known to give, in milliseconds.
     longest: AtomicU64,
     /// Why the server gets no new leases, as it was last looked at.
-    unfit: Mutex<Option<String>>,
+    unfit: Arc<Mutex<Option<String>>>,
     /// Held by whoever connects; the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Unmet)>>,
     /// Told when a connection is lost, or the server has become unfit: it is to be looked at sooner.
@@ -120,7 +120,7 @@ impl Link {
             current: Mutex::default(),
             known: Mutex::default(),
             longest: AtomicU64::default(),
-            unfit: Mutex::default(),
+            unfit: Arc::default(),
             connecting: tokio::sync::Mutex::default(),
             changed: Arc::default(),
             closed: AtomicBool::new(false),
@@ -236,7 +236,7 @@ impl Link {
             .set_connection_timeout(Some(CONNECT_MAX))
             .set_response_timeout(Some(ANSWER_MAX))
             .set_pipeline_buffer_size(REQUESTS_MAX)
-            .set_push_sender(listener(self.waiters.clone(), dead.clone(), self.changed.clone()));
+            .set_push_sender(self.listener(dead.clone()));
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let (life, closed) = self.meet(&mut connection).await?;
         connection.subscribe(format!("{WAKE_CHANNEL}{}", self.node)).await?;
@@ -314,6 +314,33 @@ impl Link {
         lock(&self.current).clone().filter(|met| !met.dead.load(Ordering::SeqCst))
     }
 
+    /// Hears what the server says unasked: who is to ask again, or has been granted what it waits for. And what the
+    /// library says: that the connection is lost.
+    fn listener(
+        &self,
+        dead: Arc<AtomicBool>,
+    ) -> impl Fn(PushInfo) -> Result<(), std::convert::Infallible> + Send + Sync + 'static {
+        let (waiters, unfit, lost) = (self.waiters.clone(), self.unfit.clone(), self.changed.clone());
+        move |push| {
+            match (push.kind, push.data.as_slice()) {
+                (PushKind::Message, [_channel, Value::BulkString(text)]) => {
+                    // Of what is not from a node of ours nothing is believed.
+                    if let Ok(mut woken) = woken(text) {
+                        // Of a server that may throw leases away no new ones are taken: whoever asks is told why.
+                        woken.granted = woken.granted.filter(|_| lock(&unfit).is_none());
+                        waiters.tell(woken);
+                    }
+                }
+                (PushKind::Disconnection, _) => {
+                    dead.store(true, Ordering::SeqCst);
+                    lost.notify_one();
+                }
+                _ => {}
+            }
+            Ok(())
+        }
+    }
+
     /// Those who still wait for answers on it keep it until then.
     fn discard(&self, met: &Arc<Met>) {
         let mut current = lock(&self.current);
@@ -321,30 +348,6 @@ impl Link {
             *current = None;
             self.changed.notify_one();
         }
-    }
-}
-
-/// What a server says unasked: who is to ask again, or has been granted what it waits for. And what the library says: that the connection is lost.
-fn listener(
-    waiters: Arc<Waiters>,
-    dead: Arc<AtomicBool>,
-    lost: Arc<Notify>,
-) -> impl Fn(PushInfo) -> Result<(), std::convert::Infallible> + Send + Sync + 'static {
-    move |push| {
-        match (push.kind, push.data.as_slice()) {
-            (PushKind::Message, [_channel, Value::BulkString(text)]) => {
-                // Of what is not from a node of ours nothing is believed.
-                if let Ok(woken) = woken(text) {
-                    waiters.tell(woken);
-                }
-            }
-            (PushKind::Disconnection, _) => {
-                dead.store(true, Ordering::SeqCst);
-                lost.notify_one();
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 

@@ -67,5 +67,7 @@ mod tests {
         assert!(ASK.text.contains(&line));
         let line = format!("\nlocal GRANTS_AHEAD_MAX = {}\n", lockkeeper_store::limits::GRANTS_AHEAD_MAX);
         assert!(ASK.text.contains(&line));
+        let line = format!("\nlocal AHEAD_MIN = {}\n", lockkeeper_store::limits::AHEAD_MIN.as_millis());
+        assert!(ASK.text.contains(&line));
     }
 }

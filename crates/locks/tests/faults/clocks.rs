@@ -55,6 +55,21 @@ async fn the_validity_counts_from_before_the_request() {
 }
 
 #[tokio::test]
+async fn the_longest_hold_counts_from_the_grant() {
+    let bench = Bench::new();
+    let first = bench.locks.acquire("r", Acquire::new().ttl(TTL)).await.expect("free");
+    let locks = bench.locks.clone();
+    let plan = Acquire::new().ttl(TTL).wait(TTL).max_hold(TTL / 20);
+    let waiting = tokio::spawn(async move { locks.acquire("r", plan).await });
+    // Longer than it may be held, and not so long that it asks again.
+    bench.pass(TTL / 10).await;
+    first.release().await;
+    bench.settle().await;
+    let lease = waiting.await.expect("no panic").expect("its turn");
+    assert!(lease.is_held() && lease.remaining() > TTL / 40, "{:?}", lease.remaining());
+}
+
+#[tokio::test]
 async fn it_is_told_that_it_is_lost_when_it_is() {
     let bench = Bench::new();
     let lease = bench.locks.acquire("r", Acquire::new().ttl(TTL).max_hold(TTL / 2)).await.expect("free");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockkeeper_locks::{LeaseQuery, LockService as _, RedisLocks};
+use lockkeeper_locks::{LeaseQuery, LockService as _, RedisLocks, Release};
 use lockkeeper_testbed::Redis;
 
 use crate::bench::{LONG, ask, open, server, until};
@@ -65,6 +65,26 @@ async fn whoever_waits_for_a_lease_that_runs_out_gets_it() {
     let begun = Instant::now();
     there.acquire(&ask("next", "r", LONG), LONG).await.expect("it has run out");
     assert!(begun.elapsed() < ttl + Duration::from_millis(500), "after {:?}", begun.elapsed());
+}
+
+/// A node of before grants were made ahead does not write for how long who waits wants to hold it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_by_a_node_of_the_release_before_asks_again() {
+    let server = server().await;
+    let service = Arc::new(open(&server.url()).await);
+    let (holder, next) = (ask("holder", "r", LONG), ask("next", "r", LONG));
+    service.acquire(&holder, Duration::ZERO).await.expect("free");
+    let waiting = tokio::spawn({
+        let (service, next) = (service.clone(), next.clone());
+        async move { service.acquire(&next, LONG).await }
+    });
+    until(|| async { (waiters(&service, "r").await == 1).then_some(()) }).await;
+    let row = format!("lockkeeper:{{locks}}:lease:{}", next.lease());
+    assert_eq!(server.command(&["HDEL", &row, "ttl"]).int(), Some(1));
+    let begun = Instant::now();
+    assert_eq!(service.release(holder.lease(), true).await, Ok(Release::Released));
+    waiting.await.expect("no panic").expect("a grant");
+    assert!(begun.elapsed() < Duration::from_secs(1), "after {:?}", begun.elapsed());
 }
 
 /// What one hand-off costs the server with so many waiting: requests, news, and commands within the scripts.

@@ -1,6 +1,6 @@
 //! Ending a run from outside the definition: terminate and cancel.
 
-use super::{Change, Decision, malformed, next_version, success};
+use super::{Change, malformed, next_version, success};
 use crate::command::Close;
 use crate::instance::Status;
 use crate::limits::REASON_BYTES_MAX;
@@ -15,7 +15,7 @@ pub(super) fn close(
     now: Timestamp,
     status: Status,
     kind: Kind,
-) -> Result<Decision, Refusal> {
+) -> Result<Change, Refusal> {
     let reason = close.reason.trim();
     if reason.is_empty() {
         return Err(malformed("a reason is needed: write why the run is ended"));
@@ -47,7 +47,7 @@ pub(super) fn close(
         subject: None,
     };
     let success = success(command, &instance, SuccessKind::Applied);
-    Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+    Ok(Change { instance, entry, success })
 }
 
 /// Refuses a command that means another run.
@@ -57,6 +57,7 @@ pub(super) fn check_run(current: &Instance, run: Option<uuid::Uuid>) -> Result<(
             expected: run.to_string(),
             actual: current.run.to_string(),
             reason: MismatchReason::Run,
+            ended: None,
         }),
         _ => Ok(()),
     }

@@ -11,13 +11,20 @@ use crate::command::{Action, Close};
 use crate::definition::machine::State;
 use crate::instance::Status;
 use crate::outcome::SuccessKind;
-use crate::{Command, Definition, Entry, Instance, Kind, Refusal, Success, Timestamp};
+use crate::{Command, Definition, EndedRun, Entry, Instance, Kind, Refusal, Success, Timestamp};
 
 /// What a command comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// The record changes by exactly one version.
     Change(Box<Change>),
+    /// The record changes by two versions at once: one run ends and the next one begins.
+    Replace {
+        /// The end of the run; what it answers nobody has asked for.
+        ended: Box<Change>,
+        /// The start of the next, with the answer.
+        started: Box<Change>,
+    },
     /// Success without a change: `already_applied`, or a vote that was counted before.
     Stay(Success),
 }
@@ -33,21 +40,38 @@ pub struct Change {
     pub success: Success,
 }
 
+/// What a command is judged by, beside the instance itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The version of the definition that the run is on, and for a start the version that it shall be on.
+    pub definition: &'a Definition,
+    /// The run that a start's `request_id` began and that is no longer the current one, if there is such a run.
+    pub begun_before: Option<EndedRun>,
+}
+
+impl<'a> From<&'a Definition> for Known<'a> {
+    fn from(definition: &'a Definition) -> Self {
+        Self { definition, begun_before: None }
+    }
+}
+
 /// Judges one command on one instance at one instant: the same arguments always give the same decision.
 ///
-/// `current` is the instance as it is, open or closed; none: the id has never been used. `definition` is the version
-/// that the run is on, and for a start the version that it shall be on.
+/// `current` is the instance as it is, open or closed; none: the id has never been used. As a rule a definition is all
+/// that has to be `known`.
 ///
 /// # Errors
 /// A [`Refusal`]; the instance is as it was.
-pub fn decide(
-    definition: &Definition,
+pub fn decide<'a>(
+    known: impl Into<Known<'a>>,
     current: Option<&Instance>,
     command: &Command,
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
+    let known = known.into();
+    let definition = known.definition;
     match &command.action {
-        Action::Start(start) => start::start(definition, current, command, start, now),
+        Action::Start(start) => start::start(&known, current, command, start, now),
         Action::Send(send) => send::send(definition, existing(current)?, command, send, now),
         Action::Terminate(close) => closing(current, command, close, now, Status::Terminated, Kind::Terminate),
         Action::Cancel(close) => closing(current, command, close, now, Status::Canceled, Kind::Cancel),
@@ -62,7 +86,8 @@ fn closing(
     status: Status,
     kind: Kind,
 ) -> Result<Decision, Refusal> {
-    close::close(existing(current)?, command, close, now, status, kind)
+    let change = close::close(existing(current)?, command, close, now, status, kind)?;
+    Ok(Decision::Change(Box::new(change)))
 }
 
 fn existing(current: Option<&Instance>) -> Result<&Instance, Refusal> {

@@ -132,7 +132,7 @@ impl<'a> Judged<'a> {
 
     /// The answer to a command whose move was made before: nothing to do, unless the run was ended from outside since.
     fn done(&self) -> Result<Decision, Refusal> {
-        if matches!(self.current.status, Status::Terminated | Status::Canceled) {
+        if matches!(self.current.status, Status::Terminated | Status::Canceled | Status::TimedOut) {
             return Err(self.mismatch(self.needed_states(), MismatchReason::Closed));
         }
         Ok(Decision::Stay(success(self.command, self.current, SuccessKind::AlreadyApplied)))
@@ -285,7 +285,9 @@ impl<'a> Judged<'a> {
     }
 
     pub(super) fn mismatch(&self, expected: String, reason: MismatchReason) -> Refusal {
-        Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason }
+        let status = self.current.status;
+        let ended = status.is_closed().then_some(status);
+        Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason, ended }
     }
 
     /// The states in which the command would be a move.

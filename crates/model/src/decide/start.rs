@@ -1,27 +1,107 @@
-//! Beginning a run.
+//! Beginning a run: whether an id may run, or run again, and which run a retried start has begun already.
 
 use std::sync::Arc;
 
 use super::data::check_sent;
-use super::{Change, Decision, next_version, status_in, success};
-use crate::command::Start;
+use super::{Change, Decision, Known, close, malformed, next_version, status_in, success};
+use crate::command::{Close, Start};
 use crate::instance::Entered;
+use crate::limits::REQUEST_ID_BYTES_MAX;
+use crate::names::check_text;
 use crate::outcome::SuccessKind;
-use crate::{Command, Definition, Entry, Instance, Kind, Refusal, Timestamp};
+use crate::{Command, ConflictPolicy, Entry, Instance, Kind, Refusal, ReusePolicy, Status, Timestamp};
 
-/// A new run, where none is running. The version goes on from the last run's.
+/// A new run, as far as the policies allow it. The version goes on from the last run's.
+///
+/// The order is part of the contract: what cannot be understood at all, then whether this very request has begun a run
+/// before, then the policies.
 pub(super) fn start(
-    definition: &Definition,
+    known: &Known<'_>,
     current: Option<&Instance>,
     command: &Command,
     start: &Start,
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
-    if let Some(running) = current.filter(|instance| !instance.status.is_closed()) {
-        return Err(Refusal::AlreadyRunning { run: running.run });
+    check(start)?;
+    let Some(current) = current else { return begin(known, 0, command, start, now).map(Decision::Change) };
+    if start.request_id.is_some() && start.request_id == current.request_id {
+        return begun_already(current, command);
     }
-    check_sent("data", &start.data)?;
-    let decided_on = current.map_or(0, |instance| instance.version);
+    if let Some(ended) = known.begun_before {
+        return Err(Refusal::AlreadyClosed { run: ended.run, status: ended.status });
+    }
+    if !current.status.is_closed() {
+        return beside(known, current, command, start, now);
+    }
+    match start.reuse_policy {
+        ReusePolicy::AllowDuplicateFailedOnly if current.status == Status::Completed => Err(closed(current)),
+        ReusePolicy::RejectDuplicate => Err(closed(current)),
+        ReusePolicy::AllowDuplicate | ReusePolicy::AllowDuplicateFailedOnly => {
+            begin(known, current.version, command, start, now).map(Decision::Change)
+        }
+    }
+}
+
+/// Refuses what would be wrong on every instance.
+fn check(start: &Start) -> Result<(), Refusal> {
+    if start.reuse_policy == ReusePolicy::RejectDuplicate && start.conflict_policy == ConflictPolicy::TerminateExisting
+    {
+        return Err(malformed(
+            "`reuse_policy: reject_duplicate` with `conflict_policy: terminate_existing` makes no sense: the id may not run \
+             again, so there is no run to terminate one for; write `conflict_policy: fail` or `use_existing`, or \
+             `reuse_policy: allow_duplicate`",
+        ));
+    }
+    if let Some(request) = &start.request_id {
+        check_text("request_id", request, REQUEST_ID_BYTES_MAX).map_err(|error| malformed(error.to_string()))?;
+    }
+    check_sent("data", &start.data)
+}
+
+/// The answer to a start that has begun the current run: that run, or that it is over. A retry must not begin another.
+fn begun_already(current: &Instance, command: &Command) -> Result<Decision, Refusal> {
+    match current.status {
+        Status::Running => Ok(Decision::Stay(success(command, current, SuccessKind::Started))),
+        _ => Err(closed(current)),
+    }
+}
+
+/// A start while another run is going on.
+fn beside(
+    known: &Known<'_>,
+    current: &Instance,
+    command: &Command,
+    start: &Start,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    match start.conflict_policy {
+        ConflictPolicy::Fail => Err(Refusal::AlreadyRunning { run: current.run }),
+        ConflictPolicy::UseExisting => Ok(Decision::Stay(success(command, current, SuccessKind::Attached))),
+        ConflictPolicy::TerminateExisting => {
+            let reason = format!("run {} was started in its place (terminate_existing)", start.run);
+            let mut ended =
+                close::close(current, command, &Close { run: None, reason }, now, Status::Terminated, Kind::Terminate)?;
+            // The key is that of the start.
+            ended.entry.key = None;
+            let started = begin(known, ended.instance.version, command, start, now)?;
+            Ok(Decision::Replace { ended: Box::new(ended), started })
+        }
+    }
+}
+
+fn closed(current: &Instance) -> Refusal {
+    Refusal::AlreadyClosed { run: current.run, status: current.status }
+}
+
+/// The run as it begins, on an id that is at version `decided_on`.
+fn begin(
+    known: &Known<'_>,
+    decided_on: i64,
+    command: &Command,
+    start: &Start,
+    now: Timestamp,
+) -> Result<Box<Change>, Refusal> {
+    let definition = known.definition;
     let machine = definition.machine();
     let state = &machine.states[machine.initial];
     let instance = Instance {
@@ -40,6 +120,7 @@ pub(super) fn start(
         additions: Vec::new(),
         path: Vec::new(),
         undo: None,
+        request_id: start.request_id.clone(),
     };
     let entry = Entry {
         kind: Kind::Start,
@@ -58,5 +139,5 @@ pub(super) fn start(
         subject: None,
     };
     let success = success(command, &instance, SuccessKind::Started);
-    Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+    Ok(Box::new(Change { instance, entry, success }))
 }

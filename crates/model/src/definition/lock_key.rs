@@ -8,7 +8,7 @@ use super::{Definition, machine::Machine};
 use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Entered, Status};
 use crate::names::check_resource;
-use crate::{Action, Command, Data, Instance, Refusal, Timestamp};
+use crate::{Action, Command, ConflictPolicy, Data, Instance, Refusal, Start, Timestamp};
 
 /// The expression of a `lock_key`. Two of them are equal if their texts are.
 ///
@@ -51,7 +51,8 @@ impl LockKey {
 
 impl Definition {
     /// The name of the lock that `command` is to hold a lease on, if it commits under one: by the instance as it is now,
-    /// and for a start by the run as it would begin. None: its way to commit has no `lock_key`, or there is no such
+    /// and for a start by the run as it would begin, unless it ends a run: then by that one, whose lock may guard work
+    /// that is under way. None: its way to commit has no `lock_key`, or there is no such
     /// instance, so that nothing can be locked. The same arguments always give the same name.
     ///
     /// # Errors
@@ -61,7 +62,7 @@ impl Definition {
         let Some(key) = &concurrency.lock_key else { return Ok(None) };
         let begun;
         let (instance, data) = match (&command.action, current) {
-            (Action::Start(start), _) => {
+            (Action::Start(start), current) if current.is_none_or(|current| !replaces(start, current)) => {
                 begun = beginning(&self.machine, command);
                 (&begun, &start.data)
             }
@@ -99,5 +100,11 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         additions: Vec::new(),
         path: Vec::new(),
         undo: None,
+        request_id: None,
     }
+}
+
+/// Whether the start would end a run that is going on.
+fn replaces(start: &Start, current: &Instance) -> bool {
+    start.conflict_policy == ConflictPolicy::TerminateExisting && current.status == Status::Running
 }

@@ -35,6 +35,7 @@ impl World {
             additions: Vec::new(),
             path: Vec::new(),
             undo: None,
+            request_id: None,
         };
         let actor = Actor::new("bob", ["finance".to_owned(), "admin".to_owned()], false).unwrap();
         Self { data, event, actor, instance, now: at(1_700_003_600) }

@@ -240,7 +240,7 @@ proptest! {
         let rule = &RULES[rule];
         let definition = definition(rule);
         let start = Command {
-            action: Action::Start(lockkeeper_model::Start { run: Uuid::from_u128(1), data: data("{}") }),
+            action: Action::Start(lockkeeper_model::Start { run: Uuid::from_u128(1), data: data("{}"), ..lockkeeper_model::Start::default() }),
             ..command(&Step { actor: 0, roles: Vec::new(), what: 21, whom: 0, to: false })
         };
         let Ok(Decision::Change(started)) = decide(&definition, None, &start, at(0)) else { panic!("it starts") };
@@ -253,6 +253,7 @@ proptest! {
                     current = Instance { version: change.instance.version, ..stored };
                     prop_assert_eq!(&current, &change.instance);
                 }
+                Ok(Decision::Replace { .. }) => prop_assert!(false, "nothing starts here"),
                 Ok(Decision::Stay(success)) => prop_assert_eq!(success.version, current.version),
                 Err(refusal) => prop_assert!(!refusal.to_string().is_empty()),
             }

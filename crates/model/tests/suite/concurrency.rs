@@ -6,8 +6,7 @@ use lockkeeper_model::definition::{Concurrency, OnLockLoss, OnLocked, Strategy};
 use lockkeeper_model::limits::{
     ATTEMPTS_DEFAULT, BACKOFF_DEFAULT, ESCALATE_ABOVE_DEFAULT, LOCK_TIMEOUT_DEFAULT, LOCK_TIMEOUT_MAX,
 };
-use lockkeeper_model::{Action, Close, Data, Definition, Format, Problem, Refusal, Send, Start};
-use uuid::Uuid;
+use lockkeeper_model::{Action, Close, Definition, Format, Problem, Refusal, Send, Start};
 
 /// A definition with a block at the top, and one in the transition `take` of the state `a`; empty: none.
 fn text(workflow: &str, transition: &str) -> String {
@@ -218,7 +217,7 @@ states:
         assert_eq!(sends(state, event, to), expected, "{event:?} to {to:?} in {state}");
     }
     let close = Close { run: None, reason: "why".to_owned() };
-    let start = Start { run: Uuid::nil(), data: Data::new() };
+    let start = Start::default();
     for action in [Action::Start(start), Action::Terminate(close.clone()), Action::Cancel(close)] {
         assert_eq!((attempts(Some("a"), &action), attempts(None, &action)), (3, 3), "{action:?}");
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use lockkeeper_model::definition::{OnLockLoss, Strategy};
 use lockkeeper_model::{Action, Close, Command, Definition, Format, Refusal, Send, Start};
-use uuid::Uuid;
 
 use crate::support::{Case, actor, data, key_of};
 
@@ -65,7 +64,7 @@ fn the_lock_is_named_by_the_data_and_the_instance() {
 #[test]
 fn a_start_is_locked_by_its_own_data() {
     let case = case("\"sku-1\"");
-    let start = |json: &str| command(Action::Start(Start { run: Uuid::nil(), data: data(json) }));
+    let start = |json: &str| command(Action::Start(Start { data: data(json), ..Start::default() }));
     assert_eq!(lock_key(&case, &start("{\"sku\":\"x\"}")).unwrap().as_deref(), Some("inventory/x"));
     let never = Case::new(WORKFLOW);
     assert_eq!(lock_key(&never, &start("{\"sku\":\"x\"}")).unwrap().as_deref(), Some("inventory/x"));

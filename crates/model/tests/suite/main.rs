@@ -14,5 +14,6 @@ mod lock_keys;
 mod moves;
 mod properties;
 mod returns;
+mod starts;
 mod support;
 mod values;

@@ -71,8 +71,8 @@ fn commands_that_are_no_moves_are_told_why() {
         ann close v=7 from=working -> version_mismatch: expected version 7, but the instance is at version 1: read it again and decide anew
         ann close run=2 -> state_mismatch: expected run 00000000-0000-0000-0000-000000000002, but the current run is 00000000-0000-0000-0000-000000000001
         ann close run=1 from=open v=1 -> applied v2 closed completed
-        ann drop -> state_mismatch: the run has ended in state "closed"; the command needs urgent
-        ann note -> state_mismatch: the run has ended in state "closed"; the command needs open
+        ann drop -> state_mismatch: the run has ended (completed) in state "closed"; the command needs urgent
+        ann note -> state_mismatch: the run has ended (completed) in state "closed"; the command needs open
         ann close from=working -> state_mismatch: expected state "working", but the instance is in "closed"
         "#,
     );
@@ -102,7 +102,7 @@ fn what_was_done_before_is_already_applied() {
         cy close -> already_applied v4 closed completed, stays
         cy . to=closed -> already_applied v4 closed completed, stays
         # Another event that leads to the same state has not happened.
-        cy reject -> state_mismatch: the run has ended in state "closed"; the command needs open
+        cy reject -> state_mismatch: the run has ended (completed) in state "closed"; the command needs open
         "#,
     );
 }
@@ -120,10 +120,10 @@ fn a_run_that_was_ended_from_outside_has_applied_nothing() {
             ann {verb} reason={long} -> malformed: the reason has 2049 bytes; at most 2048 are allowed
             ann {verb} reason=fraud -> applied v3 working {status}
             ann {verb} -> already_closed: run 00000000-0000-0000-0000-000000000001 has already ended: {status}
-            ann assign -> state_mismatch: the run has ended in state "working"; the command needs open
-            ann assign from=open v=1 -> state_mismatch: the run has ended in state "working"; the command needs open
-            ann . to=working -> state_mismatch: the run has ended in state "working"; the command needs open, working
-            ann close -> state_mismatch: the run has ended in state "working"; the command needs open, working, urgent
+            ann assign -> state_mismatch: the run has ended ({status}) in state "working"; the command needs open
+            ann assign from=open v=1 -> state_mismatch: the run has ended ({status}) in state "working"; the command needs open
+            ann . to=working -> state_mismatch: the run has ended ({status}) in state "working"; the command needs open, working
+            ann close -> state_mismatch: the run has ended ({status}) in state "working"; the command needs open, working, urgent
             ann start -> started v4 open
             "#,
             long = "x".repeat(2049)
@@ -203,7 +203,7 @@ fn roles_are_asked_for_before_anything_is_revealed() {
         bob[lead,clerk] escalate -> already_applied v3 urgent, stays
         ann cancel -> applied v4 urgent canceled
         ann escalate -> {refused}
-        bob[lead] escalate -> state_mismatch: the run has ended in state "urgent"; the command needs working
+        bob[lead] escalate -> state_mismatch: the run has ended (canceled) in state "urgent"; the command needs working
         "#
     ));
 }

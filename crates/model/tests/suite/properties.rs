@@ -3,14 +3,14 @@
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::limits::DATA_BYTES_MAX;
 use lockkeeper_model::{
-    Action, Actor, Close, Command, Decision, Definition, Format, Instance, Kind, Send, Start, Status, SuccessKind,
-    decide, history,
+    Action, Actor, Close, Command, ConflictPolicy, Decision, Definition, Format, Instance, Kind, ReusePolicy, Send,
+    Start, Status, SuccessKind, decide, history,
 };
 use proptest::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::support::{actor, at, data, key_of};
+use crate::support::{actor, at, changes, data, key_of};
 
 const STATES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const EVENTS: [&str; 4] = ["go", "approve", "note", "back"];
@@ -134,6 +134,9 @@ fn command(step: &Step, current: Option<&Instance>, number: usize) -> Command {
         2..=4 => Action::Start(Start {
             run: Uuid::from_u128(number as u128 + 1),
             data: data(&json!({"n": step.n, "big": "x".repeat(30_000)}).to_string()),
+            reuse_policy: ReusePolicy::ALL[step.actor % 3],
+            conflict_policy: ConflictPolicy::ALL[step.what - 2],
+            request_id: step.from.map(|request| request.to_string()),
         }),
         _ => Action::Send(Send {
             event: step.event.map(name),
@@ -201,15 +204,18 @@ proptest! {
             let decision = decide(&definition, current.as_ref(), &command, now);
             prop_assert_eq!(&decision, &decide(&definition, current.as_ref(), &command, now), "the same twice");
             match decision {
-                Ok(Decision::Change(change)) => {
-                    check_change(current.as_ref(), &change);
-                    entries.push((change.instance.version, change.entry.clone()));
-                    current = Some(change.instance);
-                }
                 Ok(Decision::Stay(success)) => {
                     let instance = current.as_ref().unwrap();
                     prop_assert_eq!((success.version, &success.state), (instance.version, &instance.state));
-                    prop_assert!(matches!(success.outcome, SuccessKind::AlreadyApplied | SuccessKind::PendingApproval));
+                    let starts = matches!(command.action, Action::Start(_));
+                    prop_assert_eq!(starts, matches!(success.outcome, SuccessKind::Attached | SuccessKind::Started));
+                }
+                Ok(decision) => {
+                    for change in changes(&decision) {
+                        check_change(current.as_ref(), change);
+                        entries.push((change.instance.version, change.entry.clone()));
+                        current = Some(change.instance.clone());
+                    }
                 }
                 Err(refusal) => prop_assert!(!refusal.to_string().is_empty()),
             }
@@ -282,7 +288,7 @@ proptest! {
         if let Ok(definition) = Definition::read(&json.to_string(), Format::Json) {
             let start = Command {
                 instance: key_of("case"),
-                action: Action::Start(Start { run: Uuid::nil(), data: data(r#"{"n":1}"#) }),
+                action: Action::Start(Start { data: data(r#"{"n":1}"#), ..Start::default() }),
                 actor: actor("ann"),
                 idempotency_key: None,
             };

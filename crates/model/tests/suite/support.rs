@@ -4,11 +4,12 @@
 //! bob[finance] approve from=review v=2 data={"note":"ok"} -> applied v3 approved completed, by bob
 //! ```
 //!
-//! The actor with its roles; `start`, `terminate`, `cancel`, or an event (`.` for none); conditions; the answer.
+//! The actor with its roles; `start`, `terminate`, `cancel`, or an event (`.` for none); conditions (of a start: `reuse`,
+//! `conflict`, `request`); the answer.
 
 use lockkeeper_model::{
-    Act, Action, Actor, Close, Command, Data, Decision, Definition, Entry, Format, Instance, InstanceKey, Refusal,
-    Send, Start, Status, Success, Timestamp, decide, history,
+    Act, Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Format, Instance, InstanceKey,
+    Refusal, Send, Start, Status, Success, Timestamp, decide, history,
 };
 use uuid::Uuid;
 
@@ -33,7 +34,7 @@ impl Case {
     pub(crate) fn judge(&mut self, command: &Command) -> Result<Decision, Refusal> {
         self.seconds += 1;
         let decision = decide(&self.definition, self.current.as_ref(), command, at(self.seconds))?;
-        if let Decision::Change(change) = &decision {
+        for change in changes(&decision) {
             self.current = Some(change.instance.clone());
             self.history.push((change.instance.version, change.entry.clone()));
             history::check(self.history.iter().map(|(version, entry)| (*version, entry))).unwrap();
@@ -57,6 +58,7 @@ impl Case {
         let (actor, verb) = (actor(words.next().unwrap()), words.next().unwrap());
         let mut send = Send { event: (verb != ".").then(|| verb.to_owned()), ..Send::default() };
         let (mut key, mut reason) = (None, "why".to_owned());
+        let mut start = Start::default();
         for word in words {
             if word == "recall" {
                 send.act = Some(Act::Recall);
@@ -73,6 +75,9 @@ impl Case {
                 "data" => send.data = data(value),
                 "key" => key = Some(value.to_owned()),
                 "reason" => reason = value.to_owned(),
+                "reuse" => start.reuse_policy = serde_json::from_value(value.into()).unwrap(),
+                "conflict" => start.conflict_policy = serde_json::from_value(value.into()).unwrap(),
+                "request" => start.request_id = Some(value.to_owned()),
                 _ => panic!("{word:?} is no condition"),
             }
         }
@@ -80,7 +85,7 @@ impl Case {
         let action = match verb {
             "start" => {
                 self.runs += 1;
-                Action::Start(Start { run: Uuid::from_u128(self.runs), data: send.data })
+                Action::Start(Start { run: Uuid::from_u128(self.runs), data: send.data, ..start })
             }
             "terminate" => Action::Terminate(close),
             "cancel" => Action::Cancel(close),
@@ -92,6 +97,15 @@ impl Case {
     /// The data as it stands.
     pub(crate) fn data(&self) -> serde_json::Value {
         serde_json::Value::Object((*self.current.as_ref().unwrap().data).clone())
+    }
+}
+
+/// The versions that a decision makes, in order.
+pub(crate) fn changes(decision: &Decision) -> Vec<&Change> {
+    match decision {
+        Decision::Stay(_) => Vec::new(),
+        Decision::Change(change) => vec![change],
+        Decision::Replace { ended, started } => vec![ended, started],
     }
 }
 
@@ -117,6 +131,10 @@ pub(crate) fn actor(text: &str) -> Actor {
 pub(crate) fn render(answer: &Result<Decision, Refusal>) -> String {
     match answer {
         Ok(Decision::Stay(success)) => format!("{}, stays", render_success(success)),
+        Ok(Decision::Replace { ended, started }) => {
+            assert_eq!(ended.instance.version + 1, started.instance.version);
+            format!("{}, after {}", render_success(&started.success), render_success(&ended.success))
+        }
         Ok(Decision::Change(change)) => {
             let by = match change.entry.approved_by.as_slice() {
                 [] => String::new(),

@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use lockkeeper_engine::InstanceQuery;
-use lockkeeper_model::{Action, Command, Data, InstanceId, InstanceKey, Start, Status};
+use lockkeeper_model::{
+    Action, Command, ConflictPolicy, Data, InstanceId, InstanceKey, ReusePolicy, Start, Status, SuccessKind,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -22,19 +24,27 @@ use crate::views::{self, InstanceView, ProblemView, SuccessView};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartBody {
-    /// The id; none: drawn by the server (under an idempotency key always the same one).
+    /// The id; none: drawn by the server (for a `request_id`, else under an idempotency key, always the same one).
     id: Option<String>,
     /// The first data.
     #[serde(default)]
     #[schema(value_type = Object)]
     data: Data,
-    /// Only `allow_duplicate` in this version: an id that has ended may run again.
-    #[schema(example = "allow_duplicate")]
-    reuse_policy: Option<String>,
-    /// Only `fail` in this version: an id that is running is refused.
-    #[schema(example = "fail")]
-    conflict_policy: Option<String>,
-    /// Not in this version.
+    /// Whether the id may run again after its last run has ended: `allow_duplicate` (the default),
+    /// `allow_duplicate_failed_only` (unless that run has completed) or `reject_duplicate`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "allow_duplicate")]
+    reuse_policy: ReusePolicy,
+    /// What happens while a run of the id has not ended: `fail` (the default; 409 `already_running`), `use_existing` (200
+    /// `attached`) or `terminate_existing` (that run is terminated and the new one begins, in one commit; not with
+    /// `reject_duplicate`).
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "fail")]
+    conflict_policy: ConflictPolicy,
+    /// Names this start among those of the id, 1 to 256 bytes: sent again under the same name it begins nothing further.
+    /// While its run goes on the answer is `started` with that run, afterwards 409 `already_closed`, whatever the policies.
+    /// Remembered as long as the run is the id's last one, and for seven days after another has followed it. An
+    /// `Idempotency-Key` that has taken effect is answered first.
     request_id: Option<String>,
     /// Not in this version.
     execution_timeout_ms: Option<u64>,
@@ -51,8 +61,10 @@ pub(crate) struct StartBody {
     ),
     request_body = StartBody,
     responses(
-        (status = 201, description = "`started`", body = SuccessView),
-        (status = 409, description = "`already_running`, `conflict`, `lock_timeout`, `key_reused`",
+        (status = 200, description = "`attached`: the run that had not ended", body = SuccessView),
+        (status = 201, description = "`started`; by the same request before: with `Idempotency-Replayed: true`",
+         body = SuccessView),
+        (status = 409, description = "`already_running`, `already_closed`, `conflict`, `lock_timeout`, `key_reused`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = "default", description = "Refused", body = ProblemView, content_type = "application/problem+json")
     )
@@ -64,44 +76,49 @@ pub(crate) async fn start(
     Key(key): Key,
     body::Json(body): body::Json<StartBody>,
 ) -> Result<Response, Problem> {
-    only("reuse_policy", body.reuse_policy.as_deref(), "allow_duplicate")?;
-    only("conflict_policy", body.conflict_policy.as_deref(), "fail")?;
-    not_built("request_id", body.request_id.is_some())?;
     not_built("execution_timeout_ms", body.execution_timeout_ms.is_some())?;
     let keyed = key.is_some();
-    let id = match (body.id, &key) {
-        (Some(id), _) => InstanceId::new(&id)?,
-        (None, Some(key)) => InstanceId::new(&id_under_key(workflow.as_str(), key).to_string())?,
-        (None, None) => InstanceId::new(&Uuid::now_v7().to_string())?,
+    let drawn = |id: Uuid| InstanceId::new(&id.to_string());
+    let id = match (body.id, &body.request_id, &key) {
+        (Some(id), ..) => InstanceId::new(&id)?,
+        (None, Some(request), _) => drawn(id_of(&REQUEST_NAMESPACE, workflow.as_str(), request))?,
+        (None, None, Some(key)) => drawn(id_of(&KEY_NAMESPACE, workflow.as_str(), key))?,
+        (None, None, None) => drawn(Uuid::now_v7())?,
+    };
+    let start = Start {
+        run: Uuid::new_v4(),
+        data: body.data,
+        reuse_policy: body.reuse_policy,
+        conflict_policy: body.conflict_policy,
+        request_id: body.request_id,
     };
     let command = Command {
         instance: InstanceKey { workflow, id },
-        action: Action::Start(Start { run: Uuid::new_v4(), data: body.data }),
+        action: Action::Start(start),
         actor: caller.actor(body.actor)?,
         idempotency_key: key,
     };
     let location = location(&command.instance);
-    let mut response = views::answer(StatusCode::CREATED, state.engine.send(command, None).await, keyed)?;
+    let answer = state.engine.send(command, None).await;
+    let attached = answer.result.as_ref().is_ok_and(|success| success.outcome == SuccessKind::Attached);
+    let status = if attached { StatusCode::OK } else { StatusCode::CREATED };
+    let mut response = views::answer(status, answer, keyed)?;
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
 }
 
-fn only(field: &str, given: Option<&str>, built: &str) -> Result<(), Problem> {
-    match given {
-        Some(value) if value != built => {
-            Err(malformed(format!("`{field}`: only `{built}` is in this version, not {value:?}")))
-        }
-        _ => Ok(()),
-    }
-}
+/// Ids of starts under an idempotency key.
+const KEY_NAMESPACE: Uuid = Uuid::from_u128(0x8c1f_51a2_7a3e_4a0b_9a54_6c6f_636b_6b65);
 
-/// A start without an id, sent again under the same key, must find the same instance: the id is a UUIDv5 of the key
+/// Ids of starts with a `request_id`.
+const REQUEST_NAMESPACE: Uuid = Uuid::from_u128(0x3d0e_92b7_1c46_4f5d_8e6a_6c6f_636b_6b65);
+
+/// A start without an id, sent again under the same name, must find the same instance: the id is a UUIDv5 of the name
 /// (RFC 9562, section 5.5), the workflow's name making it distinct.
-fn id_under_key(workflow: &str, key: &str) -> Uuid {
-    const NAMESPACE: Uuid = Uuid::from_u128(0x8c1f_51a2_7a3e_4a0b_9a54_6c6f_636b_6b65);
-    Uuid::new_v5(&NAMESPACE, format!("{workflow}/{key}").as_bytes())
+fn id_of(namespace: &Uuid, workflow: &str, name: &str) -> Uuid {
+    Uuid::new_v5(namespace, format!("{workflow}/{name}").as_bytes())
 }
 
 fn location(key: &InstanceKey) -> String {

@@ -19,14 +19,18 @@ use super::{
     Renewed, Table, Waiter, Woken,
 };
 use crate::Timestamp;
-use crate::limits::{ENDED_KEPT, FENCE_MAX, GRANTS_AHEAD_MAX, WAITERS_MAX};
+use crate::limits::{AHEAD_MIN, ENDED_KEPT, FENCE_MAX, GRANTS_AHEAD_MAX, WAITERS_MAX};
 
 /// Does what is asked.
 ///
 /// # Errors
 /// Those of the table; what was written until then has to be taken back.
 pub fn apply<T: Table>(table: &mut T, request: &LeaseRequest) -> Result<Answered, T::Error> {
-    let mut turn = Turn { table, woken: Vec::new(), wrote: false };
+    let asker = match request {
+        LeaseRequest::Ask { ask, .. } => Some(ask.lease()),
+        _ => None,
+    };
+    let mut turn = Turn { table, asker, woken: Vec::new(), wrote: false };
     let answer = match request {
         LeaseRequest::Ask { ask, keep } => LeaseAnswer::Asked(turn.ask(ask, *keep)?),
         LeaseRequest::Renew { lease } => LeaseAnswer::Renewed(turn.renew(*lease)?),
@@ -42,7 +46,7 @@ pub fn apply<T: Table>(table: &mut T, request: &LeaseRequest) -> Result<Answered
 /// # Errors
 /// Those of the table.
 pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<Woken>, T::Error> {
-    let mut turn = Turn { table, woken: Vec::new(), wrote: false };
+    let mut turn = Turn { table, asker: None, woken: Vec::new(), wrote: false };
     turn.clear(resource)?;
     Ok(turn.woken)
 }
@@ -50,6 +54,8 @@ pub fn sweep<T: Table>(table: &mut T, resource: &Arc<str>) -> Result<Vec<Woken>,
 /// One request at work.
 struct Turn<'a, T> {
     table: &'a mut T,
+    /// Whose turn it is, if somebody asks: that one hears by the answer.
+    asker: Option<LeaseId>,
     woken: Vec<Woken>,
     wrote: bool,
 }
@@ -91,8 +97,8 @@ impl<T: Table> Turn<'_, T> {
             self.wake(resource)?;
         }
         let granted = self.woken.iter().any(|woken| woken.lease == lease && woken.granted.is_some());
-        self.woken.retain(|woken| woken.lease != lease);
         if granted {
+            self.woken.retain(|woken| woken.lease != lease);
             // By one that was granted in between and shares a name with it.
             let held = self.table.held(lease)?;
             return self.grant_again(ask, held);
@@ -181,7 +187,7 @@ impl<T: Table> Turn<'_, T> {
         Ok(Asked::Granted { fences })
     }
 
-    /// Gives it these names, until `at_most` if there is one; its fences.
+    /// Gives it these names; its fences. With `at_most`, as long as a grant ahead lasts.
     fn hold<'a>(
         &mut self,
         grantee: &Grantee<'_>,
@@ -198,7 +204,7 @@ impl<T: Table> Turn<'_, T> {
                 None => self.next_fence(resource)?,
             };
             let now = self.table.now();
-            let ends = at_most.map_or(now + grantee.ttl, |at_most| at_most.min(now + grantee.ttl));
+            let ends = at_most.map_or(now + grantee.ttl, |at_most| at_most.min(now + grantee.ttl.max(AHEAD_MIN)));
             let holder = Holder {
                 lease: grantee.lease,
                 names: count,
@@ -250,6 +256,9 @@ impl<T: Table> Turn<'_, T> {
             Some((_, waiter)) => (waiter.ticket, waiter.since),
             None => (self.table.draw_ticket()?, now),
         };
+        // What an earlier ask of the same name was told holds, too.
+        let lapses = waited.iter().map(|(_, waiter)| waiter.lapses).fold(now + keep, Timestamp::max);
+        let ttl = waited.iter().filter_map(|(_, waiter)| waiter.ttl).fold(ask.ttl(), Duration::max);
         for claim in ask.claims().iter() {
             let waiter = Waiter {
                 lease: ask.lease(),
@@ -258,9 +267,9 @@ impl<T: Table> Turn<'_, T> {
                 host: ask.host().clone(),
                 mode: claim.mode,
                 since,
-                lapses: now + keep,
+                lapses,
                 cycle: None,
-                ttl: Some(ask.ttl()),
+                ttl: Some(ttl),
             };
             self.wrote = true;
             self.table.put_waiter(&claim.resource, &waiter)?;
@@ -404,6 +413,10 @@ impl<T: Table> Turn<'_, T> {
             self.drop_dead(resource)?;
         }
         let Some(first) = self.table.first_waiter(resource)? else { return Ok(()) };
+        if self.is_woken(first.lease) {
+            // Once it asks again it will be granted what has become free since.
+            return Ok(());
+        }
         let now = self.table.now();
         let mut holders = self.table.holders(resource)?;
         holders.retain(|holder| holder.expires > now);
@@ -435,7 +448,6 @@ impl<T: Table> Turn<'_, T> {
             self.leave_quietly(&waited)?;
             let grantee = Grantee { lease: first.lease, owner: &first.owner, host: &first.host, ttl };
             let fences = self.hold(&grantee, names(), Some(first.lapses))?;
-            self.woken.retain(|woken| woken.lease != first.lease);
             let granted = Some(GrantedAhead { ticket: first.ticket, fences });
             self.woken.push(Woken { lease: first.lease, granted });
             for (name, _) in &waited {
@@ -450,8 +462,12 @@ impl<T: Table> Turn<'_, T> {
         Ok(())
     }
 
+    fn is_woken(&self, lease: LeaseId) -> bool {
+        self.woken.iter().any(|woken| woken.lease == lease)
+    }
+
     fn wake_one(&mut self, lease: LeaseId) {
-        if !self.woken.iter().any(|woken| woken.lease == lease) {
+        if self.asker != Some(lease) && !self.is_woken(lease) {
             self.woken.push(Woken { lease, granted: None });
         }
     }

@@ -62,10 +62,12 @@ local function queue(held_by, until_)
         end
         ticket = int(call('HINCRBY', KEYS[1], 'ticket', 1))
     end
-    local lapses = now + keep
+    -- What an earlier ask of the same name was told holds, too.
+    local lapses = math.max(now + keep, row and row.ends or 0)
+    local lives = math.max(ttl, tonumber(row and row.ttl or 0))
     local waits_since = row and row.since or int(now)
     local fields = {
-        'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', ticket, 'ttl', int(ttl), 'ends', int(lapses),
+        'state', 'waits', 'owner', owner, 'host', host, 'node', node, 'ticket', ticket, 'ttl', int(lives), 'ends', int(lapses),
         'since', waits_since,
     }
     for _, claim in ipairs(claims) do
@@ -99,9 +101,9 @@ local function decide()
     return { 'granted', unpack(fences) }
 end
 
+asker = lease
 local answer = decide()
--- Not before: the asker itself may be the first there, and needs not be told.
-woken[lease] = true
+-- Not before: the asker itself may be the first there.
 for _, name in ipairs(dropped) do wake(name) end
 if granted_ahead == 0 then return answer end
 row = read(lease)

@@ -19,8 +19,10 @@
 local call = redis.call
 local PREFIX = KEYS[1]:sub(1, -5)
 local FENCE_MAX = 9007199254740991
--- Those who are granted within one turn what they wait for.
+-- Those who are granted within one turn what they wait for, and how long that lasts at least (milliseconds) where their
+-- places are kept for as long.
 local GRANTS_AHEAD_MAX = 32
+local AHEAD_MIN = 1000
 -- How long the end of a lease is remembered, for its holder to hear of.
 local LOST_KEPT = 60000
 -- Arguments of one command: Lua's stack has room for some thousands.
@@ -248,8 +250,11 @@ end
 -- Whom this turn has told, and how many it has granted what they waited for.
 local woken, granted_ahead = {}, 0
 
+-- Whose turn it is, if somebody asks: that one hears by the answer.
+local asker
+
 local function wake_one(lease, node)
-    if woken[lease] then return end
+    if lease == asker then return end
     woken[lease] = true
     call('PUBLISH', PREFIX .. 'wake:' .. node, lease)
 end
@@ -281,19 +286,22 @@ local function grant_ahead(name, row)
     granted_ahead = granted_ahead + 1
     woken[row.lease] = true
     remove(row)
-    local ends = math.min(ends_after(row.ttl), row.ends + 1)
+    local ends = math.min(math.max(ends_after(row.ttl), now + AHEAD_MIN + 1), row.ends + 1)
     local fences = hold(row.lease, row.owner, row.host, row.ttl, row.claims, ends)
-    call('PUBLISH', PREFIX .. 'wake:' .. row.node, row.lease .. ' ' .. row.ticket .. ' ' .. table.concat(fences, ' '))
+    local told = row.lease .. ' ' .. row.ticket .. ' ' .. table.concat(fences, ' ')
+    if row.lease ~= asker then call('PUBLISH', PREFIX .. 'wake:' .. row.node, told) end
     wake_beside(row.claims)
 end
 
 -- Tells the first waiter of a name if there is room for it.
 function wake(name)
     local first = first_waiter(name)
-    local row = first and read(first.lease)
+    -- Who is to ask again will be granted what has become free since.
+    if not first or woken[first.lease] then return end
+    local row = read(first.lease)
     if not (row and has_room(name, capacity_on(row, name))) then return end
-    -- Not while leases may be held that this server has forgotten.
-    if granted_ahead < GRANTS_AHEAD_MAX and since + max_ttl <= now then
+    -- Not while leases may be held that this server has forgotten; nor to who came by a node that did not say for how long.
+    if row.ttl and granted_ahead < GRANTS_AHEAD_MAX and since + max_ttl <= now then
         grant_ahead(name, row)
     else
         wake_one(row.lease, row.node)

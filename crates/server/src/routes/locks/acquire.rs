@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use lockkeeper_engine::limits::DEADLINE_MAX;
-use lockkeeper_locks::{AcquireError, Ask, Clock, Grant, SystemClock};
+use lockkeeper_locks::{AcquireError, Ask, Clock, Grant, RenewError, SystemClock};
 use lockkeeper_model::Refusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -156,6 +156,24 @@ pub(crate) async fn one(
     hand_back.answer(&view)
 }
 
+/// A client counts from before its request, and expects to have the time to live that it asked for. Who had waited may have
+/// been granted less, or some time ago; then the lease is renewed before it is told of it.
+async fn whole(state: &AppState, ask: &Ask, grant: Grant) -> Result<Grant, Problem> {
+    let left = grant.valid_until().since(SystemClock.now());
+    if left >= ask.ttl() / 10 * 9 {
+        return Ok(grant);
+    }
+    match state.locks.renew(ask.lease()).await {
+        Ok(renewal) => Ok(Grant { asked: renewal.asked, usable: renewal.usable, ..grant }),
+        // It is held for as long as it says.
+        Err(RenewError::Unavailable(_)) => Ok(grant),
+        Err(RenewError::Lost { .. }) => {
+            let detail = "the lease was lost before it could be told; ask again".to_owned();
+            Err(Refusal::Unavailable { detail }.into())
+        }
+    }
+}
+
 /// Waits for the lease. What is not handed over is given back, except where the client can ask for it again: it may have
 /// done so already, elsewhere, when this node notices that the connection is gone; and what it got there is not to be
 /// taken from it.
@@ -177,7 +195,10 @@ async fn acquire(
         }
     };
     match asked {
-        Ok(grant) if milliseconds_until(grant.valid_until()) > 0 => Ok((grant, hand_back)),
+        Ok(grant) if milliseconds_until(grant.valid_until()) > 0 => {
+            let grant = whole(state, ask, grant).await?;
+            Ok((grant, hand_back))
+        }
         Ok(_) => {
             let waited_ms = milliseconds(SystemClock.now().since(begun));
             Err(LockProblem::too_late(waited_ms).into())
