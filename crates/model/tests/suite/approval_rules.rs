@@ -248,7 +248,7 @@ fn a_vote_is_taken_back_until_the_last_place_is_filled() {
         ann . recall -> pending_approval v4 review, 0/2
         bob[finance] approve -> pending_approval v5 review, 1/2 bob
         ann[finance] approve -> applied v6 approved completed, by bob ann
-        bob approve recall -> state_mismatch: the run has ended in state "approved"; the command needs review
+        bob approve recall -> state_mismatch: the run has ended (completed) in state "approved"; the command needs review
         "#,
     );
     use lockkeeper_model::Kind::{Move, Recall, Start, Vote};
@@ -311,7 +311,7 @@ fn one_no_ends_it() {
         bob approve delegate=zoe -> pending_approval v4 review, 1/3 ann
         bob reject -> not_permitted: "bob" {refused}
         zoe reject -> applied v5 rejected failed
-        cid approve -> state_mismatch: the run has ended in state "rejected"; the command needs review
+        cid approve -> state_mismatch: the run has ended (failed) in state "rejected"; the command needs review
         "#
     ));
     // Who has agreed may think again.
