@@ -26,6 +26,8 @@ pub(crate) struct DefinitionFile {
     pub text: String,
     /// How it is written: by the name's ending, else by its first character.
     pub format: Format,
+    /// The ending of its name, in lower case.
+    pub ending: String,
 }
 
 impl DefinitionFile {
@@ -41,7 +43,7 @@ impl DefinitionFile {
             _ if text.trim_start().starts_with('{') => Format::Json,
             _ => Format::Yaml,
         };
-        Ok(Self { name, text, format })
+        Ok(Self { name, text, format, ending })
     }
 }
 

@@ -15,6 +15,25 @@ pub(crate) struct Output {
     colour_out: bool,
     colour_error: bool,
     out_is_terminal: bool,
+    drawing: Drawing,
+}
+
+/// How problems are drawn on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drawing {
+    /// In ASCII and without colours, as into a file.
+    Plain,
+    /// For a terminal.
+    Fancy {
+        /// Whether it shows colours.
+        colour: bool,
+        /// Whether it shows more than ASCII.
+        unicode: bool,
+        /// Its columns.
+        width: usize,
+    },
+    /// In words, for screen readers.
+    Narrated,
 }
 
 /// What a word looks like.
@@ -50,18 +69,31 @@ impl Output {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             && std::env::var_os("TERM").is_none_or(|v| v != "dumb");
         let out_is_terminal = io::stdout().is_terminal();
+        let colour_error = wanted && io::stderr().is_terminal();
         Self {
             format,
             colour_out: wanted && out_is_terminal,
-            colour_error: wanted && io::stderr().is_terminal(),
+            colour_error,
             out_is_terminal,
+            drawing: Drawing::chosen(colour_error),
         }
     }
 
     /// Prints in `format` without colours, as into a file.
     #[cfg(test)]
     pub(crate) fn plain(format: OutputFormat) -> Self {
-        Self { format, colour_out: false, colour_error: false, out_is_terminal: false }
+        Self::drawn(format, Drawing::Plain)
+    }
+
+    /// The same with problems drawn in another way.
+    #[cfg(test)]
+    pub(crate) fn drawn(format: OutputFormat, drawing: Drawing) -> Self {
+        Self { format, colour_out: false, colour_error: false, out_is_terminal: false, drawing }
+    }
+
+    /// How problems are drawn on standard error.
+    pub(crate) fn drawing(&self) -> Drawing {
+        self.drawing
     }
 
     /// The format that was asked for.
@@ -128,6 +160,26 @@ impl Output {
             column.set_padding((0, 2));
         }
         table.trim_fmt()
+    }
+}
+
+impl Drawing {
+    /// What standard error shows, and what the environment asks for: `NO_GRAPHICS` is `miette`'s own.
+    fn chosen(colour: bool) -> Self {
+        /// Where the terminal does not say how wide it is.
+        const WIDTH: usize = 100;
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if set("NO_GRAPHICS").is_some_and(|value| value != "0") {
+            return Self::Narrated;
+        }
+        if !io::stderr().is_terminal() {
+            return Self::Plain;
+        }
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let unicode = locale.to_ascii_lowercase().contains("utf");
+        let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH);
+        Self::Fancy { colour, unicode, width }
     }
 }
 

@@ -1,18 +1,30 @@
 //! Problems and warnings of a definition, shown in its text.
 
 use lockkeeper_model::Problem;
+use miette::Severity;
 use serde_json::json;
 
-use crate::excerpt;
+use crate::diagnosis;
 use crate::failure::{Failure, headline};
 use crate::input::DefinitionFile;
-use crate::output::{Colour, Output};
+use crate::output::Output;
 
 /// Shows every problem in its line, or, where JSON was asked for, the document that the server would send.
 pub(crate) fn problems(output: &Output, file: &DefinitionFile, problems: &[Problem]) -> Failure {
     let count = problems.len();
     let noun = if count == 1 { "problem" } else { "problems" };
-    let detail = format!("{} has {count} {noun}", file.name);
+    refuse(output, file, problems, &format!("{} has {count} {noun}", file.name))
+}
+
+/// The same for a machine of another tool of which something would be lost.
+pub(crate) fn lost(output: &Output, file: &DefinitionFile, lost: &[Problem]) -> Failure {
+    let count = lost.len();
+    let noun = if count == 1 { "part" } else { "parts" };
+    let detail = format!("{count} {noun} of {} cannot be carried over; --lossy does without", file.name);
+    refuse(output, file, lost, &detail)
+}
+
+fn refuse(output: &Output, file: &DefinitionFile, problems: &[Problem], detail: &str) -> Failure {
     if output.is_json() {
         let document = json!({
             "title": "Invalid definition", "status": 422, "code": "LK0021", "outcome": "invalid_definition",
@@ -22,7 +34,7 @@ pub(crate) fn problems(output: &Output, file: &DefinitionFile, problems: &[Probl
         return Failure::Reported;
     }
     for problem in problems {
-        output.error_text(&excerpt::render(output, "", &file.name, &file.text, problem));
+        output.error_text(&diagnosis::render(output, Severity::Error, &file.name, &file.text, problem));
     }
     output.error_text(&headline(output, &format!("invalid_definition (LK0021): {detail}")));
     Failure::Reported
@@ -30,8 +42,7 @@ pub(crate) fn problems(output: &Output, file: &DefinitionFile, problems: &[Probl
 
 /// Shows warnings in their lines, to people only.
 pub(crate) fn warnings(output: &Output, file: &DefinitionFile, warnings: &[Problem]) {
-    let label = format!("{} ", output.paint_error(Colour::Yellow, "warning:"));
     for warning in warnings {
-        output.note(&excerpt::render(output, &label, &file.name, &file.text, warning));
+        output.note(&diagnosis::render(output, Severity::Warning, &file.name, &file.text, warning));
     }
 }

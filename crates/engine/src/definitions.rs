@@ -89,7 +89,7 @@ impl Definitions {
         put: DefinitionText,
         clock: &dyn Clock,
     ) -> Result<PutDefinition, Refusal> {
-        let definition = compile(put.text.clone(), put.format).await?;
+        let definition = compile(put.text.clone(), put.format, Definition::read).await?;
         check_name(workflow, &definition)?;
         let warnings = definition.warnings().to_vec();
         let life = self.life();
@@ -194,7 +194,8 @@ impl Definitions {
         let life = self.life();
         let (_, put) = self.text(workflow, Some(version)).await?;
         let bytes = put.text.len();
-        let definition = compile(put.text, put.format).await?.with_version(version);
+        // It was accepted once, and runs are on it: what an earlier version obeyed is obeyed still.
+        let definition = compile(put.text, put.format, Definition::read_accepted).await?.with_version(version);
         Ok(self.remember(definition, bytes, life))
     }
 
@@ -261,8 +262,12 @@ impl Definitions {
 }
 
 /// Reads and checks a text. One of a megabyte takes long enough to be kept off the threads that answer everybody else.
-async fn compile(text: String, format: Format) -> Result<Definition, Refusal> {
-    tokio::task::spawn_blocking(move || Definition::read(&text, format))
+async fn compile(
+    text: String,
+    format: Format,
+    read: fn(&str, Format) -> Result<Definition, Vec<Problem>>,
+) -> Result<Definition, Refusal> {
+    tokio::task::spawn_blocking(move || read(&text, format))
         .await
         .map_err(|error| Refusal::Unavailable { detail: format!("checking the definition failed: {error}") })?
         .map_err(|problems| Refusal::InvalidDefinition { problems })

@@ -8,6 +8,7 @@ pub mod command;
 pub mod definition;
 pub mod duration;
 pub mod history;
+pub mod import;
 pub mod instance;
 pub mod limits;
 pub mod names;

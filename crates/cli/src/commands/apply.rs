@@ -10,14 +10,16 @@ use serde::Deserialize;
 use crate::client::{Answer, CallError, Request};
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::import::ImportArgs;
 use crate::input::DefinitionFile;
-use crate::{encode, json, report};
+use crate::{encode, import, json, report};
 
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper apply -f examples/purchase.yaml
   lockkeeper apply -f purchase.yaml -f stock.json
   generate-definition | lockkeeper apply -f -
+  lockkeeper apply -f machine.scxml --lossy --guard 'isValid=size(event.text) > 0'
 
 The same text again keeps its version; another text becomes the next one.";
 
@@ -25,9 +27,13 @@ The same text again keeps its version; another text becomes the next one.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApplyArgs {
-    /// A definition in YAML or JSON; - for standard input. May be given several times.
+    /// A definition in YAML or JSON, or a machine of XState, SCXML or Symfony; - for standard input. May be given several
+    /// times.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// How machines of other tools are read.
+    #[command(flatten)]
+    pub import: ImportArgs,
 }
 
 /// The only thing that is read here: where the definition is to be put. The server judges the rest.
@@ -49,7 +55,7 @@ struct Put {
 pub(crate) async fn run(args: &ApplyArgs, context: &Context<'_>) -> Result<(), Failure> {
     let mut all_done = true;
     for path in &args.files {
-        match put(path, context).await {
+        match put(path, args, context).await {
             Ok(()) => {}
             Err(failure @ (Failure::Refused(_) | Failure::Failed(_) | Failure::Reported)) if args.files.len() > 1 => {
                 failure.report(context.output);
@@ -61,8 +67,8 @@ pub(crate) async fn run(args: &ApplyArgs, context: &Context<'_>) -> Result<(), F
     if all_done { Ok(()) } else { Err(Failure::Reported) }
 }
 
-async fn put(path: &std::path::Path, context: &Context<'_>) -> Result<(), Failure> {
-    let file = DefinitionFile::read(path)?;
+async fn put(path: &std::path::Path, args: &ApplyArgs, context: &Context<'_>) -> Result<(), Failure> {
+    let file = import::open(path, &args.import, context.output)?;
     let Some(workflow) = workflow_of(&file) else { return Err(report_unreadable(&file, context)) };
     let kind = match file.format {
         Format::Yaml => "application/yaml",
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
 
     fn file(text: &str, format: Format) -> DefinitionFile {
-        DefinitionFile { name: "x".into(), text: text.into(), format }
+        DefinitionFile { name: "x".into(), text: text.into(), format, ending: String::new() }
     }
 
     #[test]

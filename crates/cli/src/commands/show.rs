@@ -10,9 +10,9 @@ use serde_json::json;
 use crate::commands::commits::Commits;
 use crate::commands::field::NOTHING;
 use crate::failure::Failure;
-use crate::input::DefinitionFile;
+use crate::import::ImportArgs;
 use crate::output::Output;
-use crate::report;
+use crate::{import, report};
 
 /// The columns.
 const HEADING: [&str; 7] = ["STATE", "EVENT", "TARGET", "QUORUM", "ROLES", "GUARD", "ASSIGN"];
@@ -20,29 +20,39 @@ const HEADING: [&str; 7] = ["STATE", "EVENT", "TARGET", "QUORUM", "ROLES", "GUAR
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper show examples/purchase.yaml
-  lockkeeper show examples/purchase.yaml --mermaid > purchase.mmd";
+  lockkeeper show examples/purchase.yaml --mermaid > purchase.mmd
+  lockkeeper show machine.scxml --lossy --text > machine.yaml";
 
 /// Checks a definition file and shows its states and events; needs no server.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShowArgs {
-    /// A definition in YAML or JSON; - for standard input.
+    /// A definition in YAML or JSON, or a machine of XState, SCXML or Symfony; - for standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Shows the machine as a Mermaid state diagram instead.
     #[arg(long)]
     pub(crate) mermaid: bool,
+    /// Shows the definition's text instead: of a machine of another tool, what it becomes.
+    #[arg(long, conflicts_with = "mermaid")]
+    pub(crate) text: bool,
+    /// How machines of other tools are read.
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
 }
 
 /// Runs `show`.
 pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<(), Failure> {
-    let file = DefinitionFile::read(&args.file)?;
+    let file = import::open(&args.file, &args.import, output)?;
     let definition =
         Definition::read(&file.text, file.format).map_err(|problems| report::problems(output, &file, &problems))?;
-    if output.is_json() && !args.mermaid {
+    if output.is_json() && !args.mermaid && !args.text {
         return output.print(&format!("{:#}", document(&definition)));
     }
     report::warnings(output, &file, definition.warnings());
+    if args.text {
+        return output.print(file.text.trim_end());
+    }
     if args.mermaid {
         return output.print(definition.mermaid().trim_end());
     }

@@ -9,6 +9,7 @@ mod budget;
 mod definitions;
 mod explain;
 mod failures;
+mod imports;
 mod lists;
 mod purchase;
 mod shell;

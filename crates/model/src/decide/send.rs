@@ -428,7 +428,16 @@ impl<'a> Judged<'a> {
         let mut data = (*self.current.data).clone();
         data.extend(values);
         check_kept("the data after this event", &data)?;
-        Ok(Some(data))
+        let Some(schema) = self.machine.schema() else { return Ok(Some(data)) };
+        schema.check(data).map(Some).map_err(|wrong| Refusal::GuardError {
+            expression: transition
+                .assigns
+                .iter()
+                .map(|(field, value)| format!("{field}: {}", value.text()))
+                .collect::<Vec<_>>()
+                .join(", "),
+            detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
+        })
     }
 
     pub(super) fn entry(&self, kind: Kind, event: &str, after: &Instance) -> Entry {

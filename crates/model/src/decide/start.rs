@@ -103,6 +103,12 @@ fn begin(
 ) -> Result<Box<Change>, Refusal> {
     let definition = known.definition;
     let machine = definition.machine();
+    let data = match machine.schema() {
+        Some(schema) => schema
+            .check(start.data.clone())
+            .map_err(|wrong| malformed(format!("the data is not as the workflow's schema has it: {wrong}")))?,
+        None => start.data.clone(),
+    };
     let state = &machine.states[machine.initial];
     let instance = Instance {
         version: next_version(decided_on)?,
@@ -110,7 +116,7 @@ fn begin(
         definition_version: definition.version(),
         state: state.name.clone(),
         status: status_in(state),
-        data: Arc::new(start.data.clone()),
+        data: Arc::new(data),
         started_by: command.actor.id.clone(),
         started_at: now,
         updated_at: now,

@@ -49,7 +49,7 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
         version: 0,
         concurrency: draft.concurrency,
         warnings,
-        machine: Machine::new(initial, states),
+        machine: Machine::new(initial, states).with_schema(draft.schema),
     })
 }
 

@@ -2,7 +2,8 @@
 
 use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
-use super::{Concurrency, Problem};
+use super::{Concurrency, Judgement, Problem};
+use crate::expression::kinds::Type;
 use crate::names::{NameError, check_name};
 
 /// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule
@@ -69,6 +70,10 @@ pub(super) struct Findings<'t> {
     pub(super) transitions: usize,
     /// Regular expressions compiled so far.
     pub(super) patterns: usize,
+    /// What the data may be, once its schema is read.
+    pub(super) data_type: Option<Type>,
+    /// What becomes of findings about what could be obeyed all the same.
+    pub(super) judgement: Judgement,
 }
 
 /// Problems that are told at once: nobody reads more, and finding their places takes time.
@@ -85,6 +90,8 @@ impl<'t> Findings<'t> {
             lost: false,
             transitions: 0,
             patterns: 0,
+            data_type: None,
+            judgement: Judgement::Strict,
         }
     }
 
@@ -103,6 +110,14 @@ impl<'t> Findings<'t> {
     /// Something that is allowed, but hardly meant.
     pub(super) fn doubt(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         self.doubts.push(Problem::at(place, path, message, remedy));
+    }
+
+    /// Something that can be obeyed, and is surely wrong.
+    pub(super) fn judge(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        match self.judgement {
+            Judgement::Strict => self.add(place, path, message, remedy),
+            Judgement::Lenient => self.doubt(place, path, message, remedy),
+        }
     }
 
     /// Something that is right in itself, but belongs to a later version.
@@ -241,6 +256,6 @@ fn misplaced(name: &str, known: &[&str]) -> String {
 }
 
 /// `path.name`, or `name` at the root.
-pub(super) fn join(path: &str, name: &str) -> String {
+pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

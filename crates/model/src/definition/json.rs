@@ -7,7 +7,7 @@ use super::Problem;
 use super::node::{Field, Node, Place, Value};
 
 /// Reads JSON text.
-pub(super) fn read(text: &str) -> Result<Node, Vec<Problem>> {
+pub(crate) fn read(text: &str) -> Result<Node, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
         return Err(vec![syntax_problem(text, &error)]);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::Concurrency;
 use super::approval::ApprovalRule;
+use super::schema::DataSchema;
 use crate::command::Send;
 use crate::expression::Expression;
 use crate::instance::Status;
@@ -59,6 +60,7 @@ pub(crate) struct Machine {
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
     has_returns: bool,
+    schema: Option<DataSchema>,
 }
 
 impl Transition {
@@ -83,7 +85,17 @@ impl Machine {
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
         let has_returns = states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys, has_returns }
+        Self { initial, states, by_name, by_event, has_lock_keys, has_returns, schema: None }
+    }
+
+    /// The same for data that has to be as `schema` says.
+    pub(crate) fn with_schema(self, schema: Option<DataSchema>) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// What the data has to be; none: any.
+    pub(crate) fn schema(&self) -> Option<&DataSchema> {
+        self.schema.as_ref()
     }
 
     /// The position of the state `name`.

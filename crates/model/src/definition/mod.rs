@@ -6,8 +6,8 @@ mod approval_checks;
 mod checker;
 mod concurrency;
 mod concurrency_block;
-mod fields;
-mod json;
+pub(crate) mod fields;
+pub(crate) mod json;
 mod lists;
 mod lock_key;
 pub(crate) mod machine;
@@ -15,8 +15,9 @@ mod mermaid;
 mod node;
 mod outline;
 mod reader;
+mod schema;
 pub(crate) mod suggestion;
-mod yaml;
+pub(crate) mod yaml;
 
 pub use approval::{ApprovalOutline, GroupOutline};
 pub use concurrency::{Concurrency, OnLockLoss, OnLocked, Strategy};
@@ -31,7 +32,7 @@ use crate::command::Action;
 use crate::limits::DEFINITION_BYTES_MAX;
 use crate::names::WorkflowName;
 use machine::Machine;
-use node::Place;
+pub(crate) use node::{Field, Node, Place, Value};
 
 /// How a definition's text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +80,15 @@ impl Problem {
     }
 }
 
+/// What becomes of findings about a text that could be obeyed all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judgement {
+    /// The text is refused.
+    Strict,
+    /// They are warnings.
+    Lenient,
+}
+
 /// A checked definition, ready to judge.
 #[derive(Debug)]
 pub struct Definition {
@@ -95,6 +105,19 @@ impl Definition {
     /// # Errors
     /// Every problem found, in the order of the text. A text that is no YAML or JSON has one problem: where it breaks.
     pub fn read(text: &str, format: Format) -> Result<Self, Vec<Problem>> {
+        Self::read_by(text, format, Judgement::Strict)
+    }
+
+    /// Reads a definition's text that was accepted before, perhaps by an earlier version that found less: what could be
+    /// obeyed then is obeyed still, and what is found now beyond that is a warning.
+    ///
+    /// # Errors
+    /// As for [`Definition::read`], where it cannot be obeyed at all.
+    pub fn read_accepted(text: &str, format: Format) -> Result<Self, Vec<Problem>> {
+        Self::read_by(text, format, Judgement::Lenient)
+    }
+
+    fn read_by(text: &str, format: Format, judgement: Judgement) -> Result<Self, Vec<Problem>> {
         if text.len() > DEFINITION_BYTES_MAX {
             let message = format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len());
             return Err(vec![Problem::at(Place::default(), "", message, "split the workflow into several")]);
@@ -103,7 +126,7 @@ impl Definition {
             Format::Yaml => yaml::read(text)?,
             Format::Json => json::read(text)?,
         };
-        let (draft, problems) = reader::read(text, &root);
+        let (draft, problems) = reader::read(text, &root, judgement);
         checker::check(draft, problems)
     }
 

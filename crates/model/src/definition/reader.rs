@@ -3,8 +3,11 @@
 use super::approval::ApprovalRule;
 use super::fields::{Findings, join};
 use super::node::{Field, Node, Place, Value, place_inside};
-use super::{Concurrency, Problem};
+use super::schema::DataSchema;
+use super::{Concurrency, Judgement, Problem};
 use crate::definition::suggestion::hint;
+use crate::expression::kinds::Type;
+use crate::expression::types::{self, Wanted};
 use crate::expression::{Expression, Fault};
 use crate::instance::Status;
 use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, TRANSITIONS_MAX};
@@ -14,6 +17,7 @@ use crate::names::{WorkflowName, check_name};
 pub(super) struct Draft {
     pub(super) workflow: Option<WorkflowName>,
     pub(super) concurrency: Concurrency,
+    pub(super) schema: Option<DataSchema>,
     /// What is allowed in it, but doubtful.
     pub(super) doubts: Vec<Problem>,
     pub(super) initial: Option<Target>,
@@ -73,12 +77,14 @@ pub(super) struct DraftTransition {
 }
 
 /// Reads the whole text's node.
-pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
-    const KNOWN: &[&str] = &["workflow", "description", "initial", "concurrency", "consistency", "states"];
+pub(super) fn read(text: &str, root: &Node, judgement: Judgement) -> (Draft, Vec<Problem>) {
+    const KNOWN: &[&str] = &["workflow", "description", "initial", "concurrency", "consistency", "data", "states"];
     let mut findings = Findings::new(text, Vec::new());
+    findings.judgement = judgement;
     let mut draft = Draft {
         workflow: None,
         concurrency: Concurrency::default(),
+        schema: None,
         doubts: Vec::new(),
         initial: None,
         states: Vec::new(),
@@ -97,11 +103,15 @@ pub(super) fn read(text: &str, root: &Node) -> (Draft, Vec<Problem>) {
     if let Some(field) = fields.iter().find(|field| field.name == "concurrency") {
         findings.workflow_concurrency(&field.node);
     }
+    if let Some(field) = fields.iter().find(|field| field.name == "data") {
+        draft.schema = findings.data(&field.node);
+        findings.data_type = draft.schema.as_ref().map(|schema| schema.data_type().clone());
+    }
     for field in fields {
         let node = &field.node;
         match field.name.as_str() {
-            // Read before all others: transitions stand on it, wherever it is written.
-            "concurrency" => {}
+            // Read before all others: transitions stand on them, wherever they are written.
+            "concurrency" | "data" => {}
             "workflow" => draft.workflow = findings.workflow(node),
             "description" => drop(findings.text(node, "description")),
             "initial" => draft.initial = findings.target(node, "initial"),
@@ -322,7 +332,7 @@ impl Findings<'_> {
                 "target" => transition.target = self.target(node, &path),
                 "guard" => {
                     transition.is_guarded = true;
-                    transition.guard = self.expression(node, &path);
+                    transition.guard = self.expression(node, &path, Wanted::Truth);
                 }
                 "assign" => transition.assigns = self.assigns(node, &path),
                 "approval" => transition.approval = self.approval(node, &path),
@@ -364,7 +374,8 @@ impl Findings<'_> {
             if let Err(error) = check_name("data field", &field.name) {
                 self.name_error(field.place, &path, &error);
             }
-            assigns.extend(self.expression(&field.node, &path).map(|expression| (field.name.clone(), expression)));
+            let expression = self.expression(&field.node, &path, Wanted::Field(&field.name));
+            assigns.extend(expression.map(|expression| (field.name.clone(), expression)));
         }
         if fields.len() > ASSIGNS_MAX {
             let message = format!("{} fields are assigned; at most {ASSIGNS_MAX} are allowed", fields.len());
@@ -374,8 +385,26 @@ impl Findings<'_> {
     }
 
     /// A CEL expression; a bare number, truth value or null stands for itself.
-    fn expression(&mut self, node: &Node, path: &str) -> Option<Expression> {
-        self.expression_by(node, path, Expression::compile)
+    fn expression(&mut self, node: &Node, path: &str, wanted: Wanted<'_>) -> Option<Expression> {
+        let expression = self.expression_by(node, path, Expression::compile)?;
+        let known = self.data_type.is_some();
+        let data = self.data_type.clone().unwrap_or(Type::ANY);
+        let text = expression.text();
+        let found = types::check(text, &data, wanted);
+        for fault in found.faults {
+            let place = place_inside(self.text, node.place, text, fault.offset);
+            // Without a schema it was never refused.
+            if known {
+                self.judge(place, path, fault.message, fault.remedy);
+            } else {
+                self.doubt(place, path, fault.message, fault.remedy);
+            }
+        }
+        for fault in found.doubts {
+            let place = place_inside(self.text, node.place, text, fault.offset);
+            self.doubt(place, path, fault.message, fault.remedy);
+        }
+        Some(expression)
     }
 
     /// The same for a purpose of its own.

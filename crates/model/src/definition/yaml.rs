@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 32;
 const ALIASES_MAX: usize = TRANSITIONS_MAX * 2;
 
 /// Reads YAML text: one document, no field twice, no alias bomb.
-pub(super) fn read(text: &str) -> Result<Node, Vec<Problem>> {
+pub(crate) fn read(text: &str) -> Result<Node, Vec<Problem>> {
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
         Ok(root) => Ok(root.into()),
         Err(error) => Err(vec![syntax_problem(text, error.without_snippet())]),

@@ -53,6 +53,12 @@ pub(super) fn find_member(text: &str, name: &str) -> usize {
         .map_or(0, |token| token.at)
 }
 
+/// Where the word `name` stands first at the byte `from` or behind it, outside of texts.
+pub(super) fn find_word_from(text: &str, name: &str, from: usize) -> Option<usize> {
+    let is_it = |token: &Token<'_>| token.at >= from && matches!(token.kind, TokenKind::Word(word) if word == name);
+    Tokens::new(text).find(is_it).map(|token| token.at)
+}
+
 struct Token<'t> {
     at: usize,
     kind: TokenKind<'t>,

@@ -6,10 +6,12 @@
 mod analysis;
 mod bounds;
 pub(crate) mod cost;
+pub(crate) mod kinds;
 mod pricing;
 mod purpose;
 #[cfg(test)]
 mod tests;
+pub(crate) mod types;
 mod values;
 
 use std::any::Any;

@@ -33,8 +33,11 @@ fn a_guard_that_looks_at_nothing_is_told() {
     );
     assert_eq!(
         warnings("{guard: 1, target: z}"),
-        ["states.a.on.x.guard: every command that comes to its guard is refused: a guard yields true or false, not a \
-          number"]
+        ["states.a.on.x.guard: a guard yields true or false, and this yields a number"]
+    );
+    assert_eq!(
+        warnings("{guard: 1 / 0 > 1, target: z}"),
+        ["states.a.on.x.guard: every command that comes to its guard is refused: division by zero"]
     );
     assert_eq!(warnings("[{guard: data.ok, target: z}, {target: z}]"), [""; 0]);
 }

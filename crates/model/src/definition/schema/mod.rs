@@ -1,0 +1,154 @@
+//! What the data of an instance has to be: JSON Schema 2020-12 (<https://json-schema.org/draft/2020-12>), as much of it as
+//! is bounded in what it costs and needs nothing from elsewhere.
+//!
+//! It is checked under a decision, so its cost has to be known when it is put: each value is looked at by so many parts of
+//! the schema at most ([`bounds`]), patterns are matched in linear time, and nothing refers to itself.
+
+mod bounds;
+mod types;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value as Json;
+
+use super::fields::{Findings, join};
+use super::node::{Node, Value};
+use crate::Data;
+use crate::expression::kinds::Type;
+use crate::limits::PATTERNS_MAX;
+
+/// The dialect, as `$schema` names it.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Bytes of a compiled pattern: definitions stay in memory.
+const PATTERN_BYTES_MAX: usize = 128 * 1024;
+
+/// What the data has to be.
+#[derive(Debug)]
+pub(crate) struct DataSchema {
+    validator: Validator,
+    data: Type,
+}
+
+impl DataSchema {
+    /// What the data may be, as far as expressions are concerned.
+    pub(crate) fn data_type(&self) -> &Type {
+        &self.data
+    }
+
+    /// Gives the data back if it is as it has to be.
+    ///
+    /// # Errors
+    /// What is wrong with it, without its values.
+    pub(crate) fn check(&self, data: Data) -> Result<Data, String> {
+        let value = Json::Object(data);
+        let wrong = self.validator.validate(&value).err().map(|error| {
+            let place = error.instance_path().to_string();
+            let of = if place.is_empty() { "the data".to_owned() } else { format!("`{}`", shown(&place)) };
+            format!("{of}: {}", error.masked_with("this"))
+        });
+        match (wrong, value) {
+            (None, Json::Object(data)) => Ok(data),
+            (wrong, _) => Err(wrong.unwrap_or_default()),
+        }
+    }
+}
+
+/// A JSON pointer as a path: `items/0/name` as `items[0].name`.
+fn shown(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        let name = part.replace("~1", "/").replace("~0", "~");
+        match name.parse::<usize>() {
+            Ok(at) => path.push_str(&format!("[{at}]")),
+            Err(_) => path = join(&path, &name),
+        }
+    }
+    path
+}
+
+impl Findings<'_> {
+    /// The block `data`.
+    pub(super) fn data(&mut self, node: &Node) -> Option<DataSchema> {
+        let fields = self.block(node, "data", &["schema"]);
+        let schema = fields.first()?;
+        self.schema(&schema.node)
+    }
+
+    fn schema(&mut self, node: &Node) -> Option<DataSchema> {
+        const PATH: &str = "data.schema";
+        let Value::Map(fields) = &node.value else {
+            let message = format!("expected a JSON schema, found {}", node.value.kind());
+            self.add(node.place, PATH, message, "write `{type: object, properties: {...}}`");
+            return None;
+        };
+        if let Some(field) = fields.iter().find(|field| field.name == "$schema")
+            && field.node.value != Value::Text(DIALECT.to_owned())
+        {
+            let message = "only JSON Schema 2020-12 is known";
+            self.add(field.place, &join(PATH, "$schema"), message, format!("write {DIALECT:?}, or remove the field"));
+        }
+        let problems = self.problems.len();
+        let patterns = bounds::check(self, node, PATH);
+        self.patterns += patterns;
+        if self.patterns > PATTERNS_MAX {
+            let message = format!("more than {PATTERNS_MAX} regular expressions in one definition");
+            self.add(node.place, PATH, message, "use `enum`, `const` or `minLength` where that will do");
+        }
+        if self.problems.len() > problems {
+            return None;
+        }
+        let value = json(node);
+        let data = types::of_data(&value);
+        let options = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .offline()
+            .should_validate_formats(false)
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX));
+        match options.build(&value) {
+            Ok(validator) => Some(DataSchema { validator, data }),
+            Err(error) => {
+                let pointer = error.instance_path().to_string();
+                let (place, path) = at(node, &pointer);
+                let message = format!("not a JSON schema: {}", error.masked_with("this"));
+                self.add(
+                    place.place,
+                    &join(PATH, &path).trim_end_matches('.').to_owned(),
+                    message,
+                    "correct the schema",
+                );
+                None
+            }
+        }
+    }
+}
+
+/// The part of `node` that a JSON pointer leads to, as far as it leads, and its path.
+fn at<'n>(mut node: &'n Node, pointer: &str) -> (&'n Node, String) {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        let name = part.replace("~1", "/").replace("~0", "~");
+        let next = match &node.value {
+            Value::Map(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.node),
+            Value::List(items) => name.parse::<usize>().ok().and_then(|at| items.get(at)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        (node, path) = (next, join(&path, &name));
+    }
+    (node, path)
+}
+
+/// A part of the text as JSON.
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::from(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) => Json::from(*value),
+        Value::Text(text) => Json::from(text.as_str()),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Map(fields) => {
+            Json::Object(fields.iter().map(|field| (field.name.clone(), json(&field.node))).collect())
+        }
+    }
+}

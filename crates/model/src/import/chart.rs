@@ -1,0 +1,247 @@
+//! A machine as it was written: states inside of states, transitions with their triggers.
+
+use super::Options;
+use super::script::Script;
+use crate::Problem;
+use crate::definition::Place;
+use crate::names::WorkflowName;
+
+/// A machine, and what was found on reading it.
+#[derive(Default)]
+pub(super) struct Chart {
+    /// The name that it gives itself.
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    /// The first is the machine itself.
+    pub(super) states: Vec<ChartState>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) lost: Vec<Problem>,
+    pub(super) notes: Vec<Problem>,
+}
+
+/// A state, with or without states inside.
+#[derive(Default)]
+pub(super) struct ChartState {
+    /// Its name in the definition, should it be a state there.
+    pub(super) name: String,
+    pub(super) parent: Option<usize>,
+    pub(super) children: Vec<usize>,
+    /// The state inside in which it begins.
+    pub(super) initial: Option<usize>,
+    pub(super) is_final: bool,
+    pub(super) description: Option<String>,
+    pub(super) place: Place,
+    pub(super) path: String,
+    pub(super) ways: Vec<Way>,
+}
+
+/// A transition.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) trigger: Trigger,
+    pub(super) guard: Option<Guard>,
+    /// The state it leads to, which may have states inside; none: it stays.
+    pub(super) target: Option<usize>,
+    pub(super) assigns: Vec<(String, Script)>,
+    pub(super) description: Option<String>,
+    pub(super) place: Place,
+    pub(super) path: String,
+}
+
+/// What makes a transition happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trigger {
+    Event(String),
+    /// Milliseconds in the state.
+    After(u64),
+    /// Nothing: it is taken as soon as its guard holds.
+    Always,
+    /// A final state inside of the state of this name was entered.
+    Done(String),
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Guard {
+    /// As it was given for a name.
+    Cel(String),
+    Script(Script),
+    Both(Box<Guard>, Box<Guard>),
+}
+
+impl Chart {
+    pub(super) fn problem(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        /// Nobody reads more.
+        const PROBLEMS_MAX: usize = 100;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem::at(place, path, message, remedy));
+        }
+    }
+
+    pub(super) fn lose(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.lost.push(Problem::at(place, path, message, remedy));
+    }
+
+    pub(super) fn note(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.notes.push(Problem::at(place, path, message, remedy));
+    }
+
+    /// Adds a state inside of `parent`.
+    pub(super) fn add(&mut self, parent: Option<usize>, state: ChartState) -> usize {
+        let at = self.states.len();
+        self.states.push(ChartState { parent, ..state });
+        if let Some(parent) = parent {
+            self.states[parent].children.push(at);
+        }
+        at
+    }
+
+    /// A guard that is written as a name or as a script that is not translated: as it was given, else a problem.
+    pub(super) fn given_guard(
+        &mut self,
+        options: &Options,
+        text: &str,
+        place: Place,
+        path: &str,
+        why: &str,
+    ) -> Option<Guard> {
+        if let Some(cel) = options.guards.get(text) {
+            return Some(Guard::Cel(cel.clone()));
+        }
+        let message = format!("the guard {text:?} {why}");
+        self.problem(place, path, message, format!("give it in CEL: --guard {}", quoted(&format!("{text}=CEL"))));
+        None
+    }
+
+    /// The workflow's name: as asked for, else the machine's own, made to fit.
+    pub(super) fn workflow_name(&mut self, options: &Options) -> Option<WorkflowName> {
+        if let Some(name) = &options.workflow {
+            return Some(name.clone());
+        }
+        let Some(own) = self.name.clone() else {
+            self.problem(Place::default(), "", "the machine has no name", "give the workflow one: --workflow NAME");
+            return None;
+        };
+        let fit = fitting(&own);
+        match WorkflowName::new(&fit) {
+            Ok(name) if fit == own => Some(name),
+            Ok(name) => {
+                let message = format!("the machine is called {own:?}, the workflow {fit:?}");
+                self.note(Place::default(), "", message, "another name is given by --workflow NAME");
+                Some(name)
+            }
+            Err(_) => {
+                let message = format!("the machine's name {own:?} cannot be a workflow's");
+                self.problem(Place::default(), "", message, "give the workflow a name: --workflow NAME");
+                None
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// Both hold; none always holds.
+    pub(super) fn both(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) => Some(Self::Both(Box::new(first), Box::new(second))),
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// What it comes to where that does not depend on anything.
+    pub(super) fn constant(&self) -> Option<bool> {
+        match self {
+            Self::Cel(text) => match text.trim() {
+                "true" => Some(true),
+                "false" => Some(false),
+                _ => None,
+            },
+            Self::Script(script) => script.constant(),
+            Self::Both(first, second) => match (first.constant(), second.constant()) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            },
+        }
+    }
+
+    /// The same on the data after `assigns`; none: it cannot be told.
+    pub(super) fn after(&self, assigns: &[(String, Script)]) -> Option<Self> {
+        if assigns.is_empty() {
+            return Some(self.clone());
+        }
+        match self {
+            Self::Cel(_) => None,
+            Self::Script(script) => Some(Self::Script(script.after(assigns)?)),
+            Self::Both(first, second) => {
+                Some(Self::Both(Box::new(first.after(assigns)?), Box::new(second.after(assigns)?)))
+            }
+        }
+    }
+
+    /// In CEL.
+    pub(super) fn cel(&self) -> String {
+        match self {
+            Self::Cel(text) => text.trim().to_owned(),
+            Self::Script(script) => script.cel(),
+            Self::Both(first, second) => match (first.constant(), second.constant()) {
+                (Some(true), _) => second.cel(),
+                (_, Some(true)) => first.cel(),
+                _ => format!("{} && {}", first.operand(), second.operand()),
+            },
+        }
+    }
+
+    /// In CEL, as a part of a conjunction.
+    fn operand(&self) -> String {
+        match self {
+            Self::Cel(text) => format!("({})", text.trim()),
+            Self::Script(script) => script.operand_of_and(),
+            Self::Both(..) => self.cel(),
+        }
+    }
+}
+
+/// A name as the shell takes it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The nearest name that a workflow may have: `feedbackForm` becomes `feedback-form`.
+fn fitting(name: &str) -> String {
+    const CHARS_MAX: usize = 64;
+    let mut fit = String::new();
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && was_lower {
+            fit.push('-');
+        }
+        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        let c = c.to_ascii_lowercase();
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' {
+            fit.push(c);
+        } else if !fit.is_empty() && !fit.ends_with('-') {
+            fit.push('-');
+        }
+    }
+    let fit: String = fit.chars().take(CHARS_MAX).collect();
+    fit.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_to_fit() {
+        for (name, fit) in [
+            ("feedbackForm", "feedback-form"),
+            ("HTTP x  y!", "http-x-y"),
+            ("a_b-c", "a_b-c"),
+            ("é", ""),
+            ("(machine)", "machine"),
+        ] {
+            assert_eq!(fitting(name), fit, "{name}");
+        }
+    }
+}
