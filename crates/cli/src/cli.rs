@@ -8,6 +8,7 @@ use crate::bench::BenchArgs;
 use crate::commands::act::{AddApproverArgs, DelegateArgs, RecallArgs};
 use crate::commands::apply::ApplyArgs;
 use crate::commands::approval::ApprovalArgs;
+use crate::commands::backup::{BackupArgs, RestoreArgs};
 use crate::commands::close::CloseArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::explain::ExplainArgs;
@@ -15,6 +16,7 @@ use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
+use crate::commands::purge::PurgeArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::start::StartArgs;
@@ -102,6 +104,9 @@ pub(crate) enum Command {
     Cancel(CloseArgs),
     Lock(LockArgs),
     Token(TokenArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
+    Purge(PurgeArgs),
     Completion(CompletionArgs),
     Bench(BenchArgs),
 }

@@ -158,7 +158,15 @@ impl Client {
 
     /// Opens a stream of events; each answer of the server may take `silence`.
     pub(crate) async fn stream(&self, path: &str, silence: Duration) -> Result<reqwest::Response, CallError> {
-        let mut builder = self.http.get(format!("{}{path}", self.url)).header("Accept", "text/event-stream");
+        let request = self.http.get(format!("{}{path}", self.url)).header("Accept", "text/event-stream");
+        self.open(request, silence).await
+    }
+
+    async fn open(
+        &self,
+        mut builder: reqwest::RequestBuilder,
+        silence: Duration,
+    ) -> Result<reqwest::Response, CallError> {
         if let Some(authorization) = &self.authorization {
             builder = builder.header(AUTHORIZATION, authorization.clone());
         }
@@ -173,6 +181,11 @@ impl Client {
             Err(_) => return Err(CallError::Lost("the answer does not end".to_owned())),
         };
         Err(CallError::Refused(Box::new(Problem::read(status.as_u16(), &text, retry_after))))
+    }
+
+    /// Asks for a file, whose first byte may take `silence` to come.
+    pub(crate) async fn post_for_file(&self, path: &str, silence: Duration) -> Result<reqwest::Response, CallError> {
+        self.open(self.http.post(format!("{}{path}", self.url)), silence).await
     }
 
     /// The next piece of a stream. Its end is an error: a stream has none.

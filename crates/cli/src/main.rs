@@ -78,6 +78,9 @@ async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         }
         Command::Cancel(args) => commands::close::run(commands::close::Ending::Cancel, &args, &context()?).await?,
         Command::Lock(args) => return commands::lock::run(args, context).await,
+        Command::Backup(args) => commands::backup::backup(&args, &connection, output).await?,
+        Command::Restore(args) => commands::backup::restore(&args, output).await?,
+        Command::Purge(args) => commands::purge::run(&args, &context()?).await?,
         Command::Token(args) => commands::token::run(&args, &connection, output).await?,
     }
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockkeeper_engine::{Engine, Options, SystemClock};
+use lockkeeper_engine::{Engine, Options, Retention, SystemClock};
 use lockkeeper_locks::Locks;
 use lockkeeper_server::metrics::Metrics;
 use lockkeeper_server::{Server, ServerOptions, TlsFiles};
@@ -41,6 +41,12 @@ pub(crate) struct ServeArgs {
     /// may have forgotten some.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = crate::duration::parse)]
     pub redis_max_ttl: Duration,
+    /// Purge closed instances so long after their last change: their histories and their data. Without it they are kept.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub retention_closed: Option<Duration>,
+    /// Purge changes in histories after so long; the last one always stays. Without it all are kept.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub retention_history: Option<Duration>,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -73,7 +79,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let store = store_url::open(&args.store).await?;
     let metrics = Metrics::new();
     let locks = metrics.metered(locks.open(store.clone(), args.redis_max_ttl).await?);
-    let engine_options = Options { locks: Some(Locks::new(locks.clone())), ..Options::default() };
+    let retention = Retention { closed: args.retention_closed, history: args.retention_history };
+    let engine_options = Options { retention, locks: Some(Locks::new(locks.clone())), ..Options::default() };
     let engine = Engine::new(store.clone(), engine_options);
     let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), metrics };
     let mut server = match Server::start(engine.clone(), locks.clone(), options).await {

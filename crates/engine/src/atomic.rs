@@ -15,7 +15,7 @@ use lockkeeper_model::definition::{Concurrency, Strategy};
 use lockkeeper_model::{
     Change, Command, Decision, Fingerprint, Instance, InstanceKey, Refusal, Success, SuccessKind, Timestamp, decide,
 };
-use lockkeeper_store::{Alarm, AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
+use lockkeeper_store::{AllVerdict, ChangeSet, CommitError, NewKey, Requirement, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -332,7 +332,7 @@ impl Request {
             Decision::Change(change) if change.success.outcome == SuccessKind::Applied => {
                 let needed = self.needed_lock(&definition, &instance, command);
                 let needed = needed.map_err(|refusal| failed(index, refusal))?;
-                let mut set = change_set(&change, &requirement, commit_id, life)?;
+                let mut set = change_set(&instance, &change, &requirement, commit_id, life)?;
                 set.fences = self.fences(command, needed.as_deref());
                 let lacks_lease = needed.is_some_and(|resource| !self.leased.covers(&resource));
                 let change_of = Some((set, Arc::new(change.instance)));
@@ -379,6 +379,7 @@ impl Request {
             Ok(AllVerdict::Committed) => {
                 for (place, instance) in places.into_iter().zip(instances) {
                     let key = &self.commands[place].instance;
+                    self.inner.timers.set(instance.next_due());
                     match life {
                         Some(life) => self.inner.cache.put(key, instance, life),
                         None => self.inner.cache.forget(key),
@@ -473,6 +474,7 @@ impl Request {
 }
 
 fn change_set(
+    before: &Instance,
     change: &Change,
     requirement: &Requirement,
     commit_id: Uuid,
@@ -488,7 +490,7 @@ fn change_set(
         keys: Vec::new(),
         requires: Vec::new(),
         fences: Vec::new(),
-        alarm: Alarm::Keep,
+        alarm: codec::alarm(Some(before), &change.instance),
         at: change.entry.at,
         life,
     })

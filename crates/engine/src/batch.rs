@@ -14,7 +14,7 @@ use lockkeeper_model::{
     Action, Change, Command, Decision, Definition, EndedRun, Fingerprint, Instance, InstanceKey, Known, Refusal,
     Success, SuccessKind, decide,
 };
-use lockkeeper_store::{Alarm, ChangeSet, NewKey, Requirement, StoredKey};
+use lockkeeper_store::{ChangeSet, NewKey, Requirement, StoredKey};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -334,7 +334,7 @@ impl Fold<'_> {
             keys: self.keys,
             requires: requires.into_iter().collect(),
             fences: self.fences.into_fences(),
-            alarm: Alarm::Keep,
+            alarm: codec::alarm(snapshot.instance.as_deref(), &instance),
             at: self.clock.now(),
             life: snapshot.life,
         };

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lockkeeper_model::limits::KEY_BYTES_MAX;
 use lockkeeper_model::names::check_text;
 use lockkeeper_model::{Command, EndedRun, Entry, Fingerprint, Instance, InstanceKey, Refusal, Success, WorkflowName};
-use lockkeeper_store::{Facets, Record, RecordKey};
+use lockkeeper_store::{Alarm, Facets, Record, RecordKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +47,15 @@ pub(crate) fn definition_record(workflow: &WorkflowName) -> RecordKey {
 /// Instances are listed by state and by status.
 pub(crate) fn facets(instance: &Instance) -> Facets {
     Facets { primary: instance.state.clone(), secondary: instance.status.as_str().to_owned() }
+}
+
+/// What becomes of an instance's alarm when it changes.
+pub(crate) fn alarm(before: Option<&Instance>, after: &Instance) -> Alarm {
+    match (before.and_then(Instance::next_due), after.next_due()) {
+        (before, after) if before == after => Alarm::Keep,
+        (_, Some(due)) => Alarm::At(due),
+        (_, None) => Alarm::Never,
+    }
 }
 
 /// JSON of something that the engine itself made.

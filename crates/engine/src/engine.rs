@@ -1,7 +1,7 @@
 //! The front hall: the handle that every door calls.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_locks::Locks;
@@ -23,12 +23,14 @@ use crate::definitions::{DefinitionText, Definitions, PutDefinition};
 use crate::feed::FeedHub;
 use crate::leases::Leases;
 use crate::limits::{
-    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, PURGE, QUEUE_BYTES_MAX,
-    QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
+    ACTIVE_KEYS_MAX, CACHE_BYTES_MAX, DEADLINE_MAX, KEY_LIFE, LEASES_GIVEN_BACK, LOOK_PAUSE_MAX, PURGE,
+    QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX, SHUTDOWN_MAX,
 };
 use crate::memory;
 use crate::pending::{Budget, Pending};
+use crate::retention::{self, Retention};
 use crate::strategy::Attempt;
+use crate::timers::{self, TimerFigures, Timers};
 use crate::watchers::Watchers;
 
 /// Settings of an engine.
@@ -44,8 +46,13 @@ pub struct Options {
     pub key_life: Duration,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// How long it may take until this node looks at timers of another node, which has died; none: it fires no timers,
+    /// and leaves them to other nodes.
+    pub timers_poll: Option<Duration>,
     /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
     pub locks: Option<Locks>,
+    /// How long things are kept.
+    pub retention: Retention,
 }
 
 impl Default for Options {
@@ -56,7 +63,9 @@ impl Default for Options {
             queue_bytes_max: QUEUE_BYTES_MAX,
             key_life: KEY_LIFE,
             clock: Arc::new(SystemClock),
+            timers_poll: Some(LOOK_PAUSE_MAX),
             locks: None,
+            retention: Retention::default(),
         }
     }
 }
@@ -93,10 +102,13 @@ pub(crate) struct Inner {
     pub(crate) hot_keys: HotKeys,
     pub(crate) leases: Option<Leases>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) timers: Arc<Timers>,
     active: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
+    /// What was forgotten since this node began. A std mutex: held to add or read.
+    pub(crate) purged: Mutex<retention::Purged>,
     closing: AtomicBool,
     pub(crate) stopped: CancellationToken,
 }
@@ -115,16 +127,26 @@ impl Engine {
             hot_keys: HotKeys::new(),
             leases: options.locks.clone().map(Leases::new),
             budget: Arc::new(Budget::new(options.queue_commands_max, options.queue_bytes_max)),
+            timers: Arc::default(),
             active: Semaphore::new(ACTIVE_KEYS_MAX),
             clock: options.clock.clone(),
             options,
             tasks: TaskTracker::new(),
+            purged: Mutex::default(),
             closing: AtomicBool::new(false),
             stopped: CancellationToken::new(),
             store,
         });
+        if let Some(poll) = inner.options.timers_poll {
+            inner.tasks.spawn(timers::run(Arc::downgrade(&inner), inner.timers.clone(), poll, inner.stopped.clone()));
+        }
         inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
-        Self { inner }
+        let engine = Self { inner };
+        if engine.inner.options.retention != Retention::default() {
+            let sweeping = retention::run(engine.clone(), engine.inner.stopped.clone());
+            engine.inner.tasks.spawn(sweeping);
+        }
+        engine
     }
 
     /// Sends one command to one instance and waits for its answer, at most `wait` (and at most [`DEADLINE_MAX`]).
@@ -171,6 +193,11 @@ impl Engine {
     /// The store below.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// What timers have come to on this node.
+    pub fn timer_figures(&self) -> TimerFigures {
+        self.inner.timers.figures()
     }
 
     /// Commands that wait, or are being committed, now.
@@ -323,6 +350,7 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
             text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences + act
         }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
+        Action::Fire(_) => 0,
     };
     OVERHEAD_BYTES + roles + action
 }

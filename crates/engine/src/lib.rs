@@ -22,7 +22,9 @@ mod leases;
 mod memory;
 mod pending;
 mod reads;
+mod retention;
 mod strategy;
+mod timers;
 mod watchers;
 
 pub mod clock;
@@ -36,3 +38,5 @@ pub use engine::{Answer, Engine, Options};
 pub use explain::{EventConcurrency, InstanceExplanation};
 pub use feed::{FeedEvent, FeedListener, FeedNews, parse_cursor};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
+pub use retention::{PurgeQuery, PurgeStep, Purged, Retention};
+pub use timers::TimerFigures;

@@ -48,6 +48,24 @@ pub const KEY_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often expired idempotency keys are looked for, and how many are forgotten in one transaction.
 pub const PURGE: (Duration, usize) = (Duration::from_secs(60), 1_000);
 
+/// Timers that are being fired at once on one node: two full transactions of the embedded store, and half of the instances
+/// that may be decided at once, so that commands get on.
+pub const FIRES_MAX: usize = 512;
+
+/// How long one of them may take: within the store's claim, so that nobody else fires it meanwhile.
+pub const FIRE_WAIT: Duration = Duration::from_secs(10);
+
+/// The shortest pause between two looks at what is due, however close the next timer is: so many milliseconds it may be
+/// late.
+pub const LOOK_PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// The longest, unless set otherwise: a node hears of its own timers at once, so this is how long those of a dead node wait
+/// at most for another to look (or its claims for running out).
+pub const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The longest pause between two looks while the store does not answer.
+pub const LOOK_BACKOFF_MAX: Duration = Duration::from_secs(5);
+
 /// Tries to put a definition while others put theirs.
 pub const PUT_ATTEMPTS_MAX: u32 = 5;
 
@@ -114,3 +132,18 @@ pub const FEED_POLL: Duration = Duration::from_millis(250);
 
 /// The first pause while the feed holds something back: about a commit. It doubles, up to [`FEED_POLL`].
 pub const FEED_HELD_PAUSE: Duration = Duration::from_millis(1);
+
+/// Closed instances, or histories, that are looked through at once by a purge.
+pub const PURGE_PAGE: usize = 100;
+
+/// Events that are forgotten in one transaction: some milliseconds of the writer's time.
+pub const PURGE_EVENTS: usize = 500;
+
+/// Between two pages of a sweep, so that it takes a small part of the store's time.
+pub const PURGE_PAUSE: Duration = Duration::from_millis(20);
+
+/// When a node sweeps for the first time, and how often then (give or take half of it, so that nodes do not sweep
+/// together): what is kept for days may be kept for an hour more.
+pub const PURGE_FIRST: Duration = Duration::from_secs(60);
+/// See [`PURGE_FIRST`].
+pub const PURGE_SWEEP: Duration = Duration::from_secs(60 * 60);

@@ -11,6 +11,7 @@ use crate::codec;
 use crate::definitions::{DefinitionText, known_names, unavailable};
 use crate::engine::Engine;
 use crate::limits::{HISTORY_POLL, HISTORY_WAIT_MAX};
+use crate::retention::is_purged;
 
 /// Which instances to list.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +81,7 @@ impl Engine {
     /// An instance as last committed, and the store's life in which it is so.
     pub(crate) async fn read_instance(&self, key: &InstanceKey) -> Result<(Arc<Instance>, i64), Refusal> {
         let record = self.inner.store.read(&codec::instance_record(key)).await.map_err(|e| unavailable(&e))?;
-        match record {
+        match record.filter(|record| !is_purged(record)) {
             Some(record) => {
                 self.inner.definitions.note_life(record.life);
                 Ok((Arc::new(codec::decode_instance(&record)?), record.life))
@@ -145,7 +146,8 @@ impl Engine {
         };
         let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
         let item = |record: Record| Ok((record.key.id.to_string(), codec::decode_instance(&record)?));
-        let items = page.records.into_iter().map(item).collect::<Result<_, Refusal>>()?;
+        let items =
+            page.records.into_iter().filter(|record| !is_purged(record)).map(item).collect::<Result<_, Refusal>>()?;
         Ok(InstancePage { items, next: page.next })
     }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::policy::{ConflictPolicy, ReusePolicy};
-use crate::{Actor, Data, InstanceKey};
+use crate::{Actor, Data, InstanceKey, Timestamp};
 
 /// SHA-256 over a command and its actor: tells a retry from another use of the same idempotency key.
 pub type Fingerprint = [u8; 32];
@@ -37,6 +37,8 @@ pub enum Action {
     Terminate(Close),
     /// Ends the run on request: status `canceled`.
     Cancel(Close),
+    /// Does what is due on the instance. No door sends it: the engine does.
+    Fire(Fire),
 }
 
 /// Begins a run of an id. What is as ever is no part of the fingerprint, so that keys of earlier versions stay good.
@@ -57,6 +59,9 @@ pub struct Start {
     /// policies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// How long the run may last, in milliseconds; none: as long as it likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_timeout_ms: Option<u64>,
 }
 
 /// Sends an event, or asks for a target state, under conditions. At least one of `event` and `to` is set.
@@ -101,6 +106,21 @@ pub enum Act {
     /// Takes back what the sender did by the event last: the vote, a delegation, an addition, or the move. Without an
     /// event: by whatever event it was, where that is clear.
     Recall,
+}
+
+/// Does the first thing that is due on an instance: one timer, or the run's deadline. Nothing is due: nothing is done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fire {
+    /// What was due at this time, by the store's clock, is due; whatever the judge's clock says.
+    pub until: Timestamp,
+}
+
+impl Fire {
+    /// Who fires timers, as the history tells it. It has no roles, and no rule asks for its name: whoever else is called
+    /// so may do nothing by it, and what they do is no timer's entry.
+    pub fn actor() -> Actor {
+        Actor { id: "timer".to_owned(), roles: Vec::new(), verified: true, via: None }
+    }
 }
 
 /// Ends a run from outside the definition.

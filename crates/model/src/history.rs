@@ -25,6 +25,10 @@ pub enum Kind {
     Terminate,
     /// The run was canceled.
     Cancel,
+    /// A timer was due: it moved the instance, or did not, and then the reason says why.
+    Timer,
+    /// The run was ended by its execution timeout.
+    TimedOut,
 }
 
 /// One committed change. Its version is kept beside it by the store.
@@ -51,10 +55,13 @@ pub struct Entry {
     /// The idempotency key it came with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// How long after the visit began the timer was due, as the definition says it: `72h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// The data that was sent.
     #[serde(default, skip_serializing_if = "Data::is_empty")]
     pub data: Data,
-    /// Why, for terminate and cancel.
+    /// Why, for terminate and cancel, and for timers that have moved nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who had voted, in order, for the move that fills a quorum.
@@ -71,7 +78,10 @@ pub struct Entry {
 impl Kind {
     /// Whether the run stands by it where it stood.
     fn stays(self) -> bool {
-        matches!(self, Self::Vote | Self::Delegate | Self::AddApprover | Self::Terminate | Self::Cancel)
+        matches!(
+            self,
+            Self::Vote | Self::Delegate | Self::AddApprover | Self::Terminate | Self::Cancel | Self::TimedOut
+        )
     }
 
     /// Whether it belongs to an event.
@@ -104,11 +114,14 @@ pub fn check<'e>(entries: impl IntoIterator<Item = (i64, &'e Entry)>) -> Result<
 }
 
 fn check_entry(entry: &Entry) -> Result<(), String> {
-    let Entry { kind, event, from, to, reason, approved_by, subject, .. } = entry;
+    let Entry { kind, event, from, to, reason, approved_by, subject, after, .. } = entry;
     let stays = from.as_ref() == Some(to);
     match kind {
         Kind::Start if from.is_some() || event.is_some() => return Err("a start comes from nowhere".to_owned()),
         kind if kind.has_event() && event.is_none() => return Err(format!("a {kind:?} without an event")),
+        Kind::Timer | Kind::TimedOut if event.is_some() => return Err(format!("a {kind:?} with an event")),
+        Kind::Timer if after.is_none() => return Err("a timer of no time".to_owned()),
+        Kind::Timer if reason.is_some() && !stays => return Err("a timer that moves and does not".to_owned()),
         Kind::Start => {}
         kind if from.is_none() => return Err(format!("a {kind:?} without a state that it comes from")),
         kind if kind.stays() && !stays => return Err(format!("a {kind:?} does not move")),
@@ -133,7 +146,9 @@ fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
             Err(format!("a run starts while run {} goes on", before.run))
         }
         (Kind::Start, _) => Ok(()),
-        (_, Kind::Terminate | Kind::Cancel) => Err(format!("run {} goes on after its end", before.run)),
+        (_, Kind::Terminate | Kind::Cancel | Kind::TimedOut) => {
+            Err(format!("run {} goes on after its end", before.run))
+        }
         _ if is_new_run => Err(format!("run {} follows run {} without a start", entry.run, before.run)),
         _ if entry.from.as_ref() != Some(&before.to) => {
             Err(format!("it comes from {:?}, but the instance was in {:?}", entry.from, before.to))

@@ -21,7 +21,7 @@ pub enum Status {
     Canceled,
     /// Ended by `terminate`, or by a start that replaced it.
     Terminated,
-    /// Ended since its time was over.
+    /// Ended by its execution timeout.
     TimedOut,
 }
 
@@ -84,6 +84,12 @@ pub struct Instance {
     /// What it takes to take the last move back, where its transition allows that and nothing has happened since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Box<Undo>>,
+    /// Timers of the current visit that have not fired, in the order in which they are due.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<Timer>,
+    /// When the run is ended, if it has not ended by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// The `request_id` of the start that began the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -95,6 +101,7 @@ impl Instance {
         self.votes.clear();
         self.delegations.clear();
         self.additions.clear();
+        self.timers.clear();
         self.undo = None;
     }
 
@@ -102,6 +109,27 @@ impl Instance {
     pub fn ended(&self) -> Option<EndedRun> {
         self.status.is_closed().then_some(EndedRun { run: self.run, status: self.status })
     }
+
+    /// When somebody has to look at it again: the earliest of its timers and its deadline.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.iter().map(|timer| timer.due).chain(self.deadline).min()
+    }
+}
+
+/// A timer of the current visit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    /// Which `after` of the state, by position in the definition.
+    pub after: usize,
+    /// When it fires.
+    pub due: Timestamp,
+    /// How often it was due and its guard or an assign could not be evaluated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// How a run ended.

@@ -21,11 +21,11 @@ mod expression;
 
 pub use actor::Actor;
 pub use approval::OpenApproval;
-pub use command::{Act, Action, Close, Command, Fingerprint, Send, Start};
+pub use command::{Act, Action, Close, Command, Fingerprint, Fire, Send, Start};
 pub use decide::{Change, Decision, Known, decide};
 pub use definition::{Definition, Format, Problem};
 pub use history::{Entry, Kind};
-pub use instance::{EndedRun, Instance, Status};
+pub use instance::{EndedRun, Instance, Status, Timer};
 pub use names::{InstanceId, InstanceKey, NameError, WorkflowName};
 pub use outcome::{Refusal, Success, SuccessKind};
 pub use policy::{ConflictPolicy, ReusePolicy};

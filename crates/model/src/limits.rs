@@ -37,6 +37,16 @@ pub const REQUEST_ID_BYTES_MAX: usize = KEY_BYTES_MAX;
 /// Bytes of the reason given when a run is terminated or canceled.
 pub const REASON_BYTES_MAX: usize = 2_048;
 
+/// Timers of one state: they travel with the instance.
+pub const TIMERS_MAX: usize = 16;
+
+/// The longest `after`, and the longest execution timeout: ten years. What is further off is a mistake in the unit.
+pub const TIMER_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
+
+/// How often a timer whose guard or assign cannot be evaluated is tried again, and the first pause before that; each is
+/// four times as long as the one before. In the end, after some 85 minutes, it is given up: somebody has to look.
+pub const TIMER_TRIES: (u32, Duration) = (4, Duration::from_secs(60));
+
 /// Voters of one approval: votes travel with the instance.
 pub const QUORUM_MAX: usize = 100;
 

@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{Gate, gate};
-use crate::limits::{BODIES_BYTES_MAX, BODY_BYTES_MAX, FEED_STREAMS_MAX, HANDING_BACK_MAX, REQUESTS_MAX};
+use crate::limits::{BACKUPS_MAX, BODIES_BYTES_MAX, BODY_BYTES_MAX, FEED_STREAMS_MAX, HANDING_BACK_MAX, REQUESTS_MAX};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::routes as r;
@@ -39,6 +39,8 @@ pub(crate) struct AppState {
     pub(crate) requests: Arc<Semaphore>,
     /// A permit for each lease that nobody took and that is being given back.
     pub(crate) handing_back: Arc<Semaphore>,
+    /// A permit for each backup.
+    pub(crate) backups: Arc<Semaphore>,
     /// A permit for each stream of events.
     pub(crate) streams: Arc<Semaphore>,
     /// Permits are KiB.
@@ -90,6 +92,7 @@ impl AppState {
             stopping,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             handing_back: Arc::new(Semaphore::new(HANDING_BACK_MAX)),
+            backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             streams: Arc::new(Semaphore::new(FEED_STREAMS_MAX)),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / KIB)),
         }
@@ -117,6 +120,8 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(r::locks::keep::release_one))
         .routes(routes!(r::locks::list::list))
         .routes(routes!(r::locks::list::force_release))
+        .routes(routes!(r::backup::make))
+        .routes(routes!(r::purge::purge))
         .routes(routes!(r::tokens::create, r::tokens::list))
         .routes(routes!(r::tokens::revoke))
         .routes(routes!(r::health::alive))

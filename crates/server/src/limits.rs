@@ -75,3 +75,6 @@ pub const FEED_KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// How soon a client is to come back when its stream breaks.
 pub const FEED_RETRY: Duration = Duration::from_secs(1);
+
+/// Backups at once: each reads the whole store, and has a copy of it on the disk until it is sent.
+pub const BACKUPS_MAX: usize = 1;

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use lockkeeper_engine::{Answer, HistoryItem};
-use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Kind, Status, Success};
+use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Kind, Status, Success, Timer};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -55,16 +55,39 @@ pub(crate) struct InstanceView {
     open_events: Vec<String>,
     /// The approvals of the current state, and how far each is.
     approvals: Vec<OpenApprovalView>,
+    /// What happens by itself if the instance stays in its state, in the order in which it is due.
+    timers: Vec<TimerView>,
+    /// When the run is ended by its execution timeout.
+    deadline: Option<DateTime<Utc>>,
+}
+
+/// A timer of the current visit.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TimerView {
+    /// Its time as the definition says it.
+    #[schema(example = "72h")]
+    after: String,
+    /// The state it leads to; none: it stays, or a guard chooses.
+    target: Option<String>,
+    /// When it fires, by the store's clock.
+    due: DateTime<Utc>,
+    /// How often it was due and its guard or an assign could not be evaluated; the history says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failures: Option<u32>,
 }
 
 /// One committed change.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryView {
     version: i64,
-    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate` or `cancel`.
+    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `timer` or `timed_out`.
     #[schema(value_type = String, example = "move")]
     kind: Kind,
     event: Option<String>,
+    /// For `timer`: how long after the state was entered it was due, as the definition says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "72h")]
+    after: Option<String>,
     from: Option<String>,
     to: String,
     actor: String,
@@ -162,18 +185,32 @@ impl InstanceView {
             definition_version: instance.definition_version,
             open_events,
             approvals: definition.approvals(&key.id, instance).into_iter().map(OpenApprovalView::from).collect(),
+            timers: instance.timers.iter().map(|timer| timer_view(instance, timer, definition)).collect(),
+            deadline: instance.deadline,
         }
+    }
+}
+
+fn timer_view(instance: &Instance, timer: &Timer, definition: &Definition) -> TimerView {
+    let (after, target) = definition.timer(instance, timer).unwrap_or(("?", None));
+    TimerView {
+        after: after.to_owned(),
+        target: target.map(str::to_owned),
+        due: timer.due,
+        failures: Some(timer.failures).filter(|failures| *failures > 0),
     }
 }
 
 impl From<HistoryItem> for HistoryView {
     fn from(item: HistoryItem) -> Self {
-        let Entry { kind, event, from, to, actor, at, run, definition_version, key, data, reason, .. } = item.entry;
+        let Entry { kind, event, from, to, actor, at, run, definition_version, key, after, data, reason, .. } =
+            item.entry;
         let Entry { approved_by, on_behalf_of, subject, .. } = item.entry;
         Self {
             version: item.version,
             kind,
             event,
+            after,
             from,
             to,
             actor: actor.id,

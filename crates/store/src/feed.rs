@@ -86,8 +86,8 @@ pub(crate) struct FeedState {
     pub(crate) life: i64,
     /// How often it has forgotten events.
     pub(crate) purges: i64,
-    /// The last commit of which it has forgotten any.
-    pub(crate) purged: i64,
+    /// Nothing behind this place was forgotten.
+    pub(crate) purged: (i64, i64, i64),
     /// No event behind this place can be told yet.
     pub(crate) end: (i64, i64, i64),
 }
@@ -104,7 +104,7 @@ impl FeedState {
                 (after, Some(FeedGap::AnotherLife))
             }
             FeedFrom::After(after) => {
-                let gap = after.purges != self.purges && after.place.0 <= self.purged;
+                let gap = after.purges != self.purges && after.place < self.purged;
                 (at(after.place), gap.then_some(FeedGap::Purged))
             }
         }
@@ -148,7 +148,7 @@ impl FromStr for FeedCursor {
 mod tests {
     use super::*;
 
-    const STATE: FeedState = FeedState { life: 3, purges: 2, purged: 50, end: (100, 0, 0) };
+    const STATE: FeedState = FeedState { life: 3, purges: 2, purged: (50, i64::MAX, i64::MAX), end: (100, 0, 0) };
 
     fn cursor(text: &str) -> FeedCursor {
         text.parse().unwrap()

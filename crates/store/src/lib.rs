@@ -9,6 +9,7 @@ mod clock;
 pub mod error;
 mod feed;
 mod fence;
+mod forget;
 pub mod lease;
 pub mod limits;
 mod place;
@@ -17,6 +18,8 @@ pub mod record;
 pub mod row_lock;
 pub mod sqlite;
 mod verify;
+
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
@@ -28,11 +31,12 @@ pub use clock::{StoreClock, since_boot};
 pub use error::{CommitError, OpenError, ReadError};
 pub use feed::{FeedCursor, FeedFrom, FeedGap, FeedItem, FeedPage};
 pub use fence::Fence;
+pub use forget::{Forget, Forgotten};
 pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
 pub use row_lock::{LockError, Locked, OnLocked, RowLock};
-pub use sqlite::{SqliteOptions, SqliteStore};
+pub use sqlite::{BackupError, BackupFile, BackupSummary, SqliteOptions, SqliteStore, restore_sqlite};
 
 /// A point in time, UTC; stored in whole milliseconds.
 pub type Timestamp = chrono::DateTime<chrono::Utc>;
@@ -188,6 +192,24 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError>;
+
+    /// Forgets a record's oldest events, at most `limit` (itself at most [`limits::PURGE_MAX`]) at once. Its version stays. A
+    /// reader of the feed that has not passed them is told of a gap.
+    ///
+    /// # Errors
+    /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError>;
+
+    /// Copies the whole store, as it is at one moment, into a new file at `into`, synced. Commits go on meanwhile.
+    ///
+    /// # Errors
+    /// [`BackupError`]; what is left at `into` is of no use.
+    async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError>;
+
+    /// A folder with room for a backup on its way elsewhere.
+    fn scratch(&self) -> PathBuf {
+        std::env::temp_dir()
+    }
 
     /// Answers once the store can take a write.
     ///

@@ -9,6 +9,7 @@ mod place;
 mod report;
 mod row;
 mod target;
+mod timers;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ Examples:
   lockkeeper bench locks --clients 50 --keys 50        clients lock their resources and unlock them
   lockkeeper bench handoff --clients 64                clients wait for one lock, each holds it for 1 ms
   lockkeeper bench handoff --clients 64 --locks redis://127.0.0.1:6379
+  lockkeeper bench timers --keys 100000                timers that are all due at once, each fired once
+  lockkeeper bench timers --keys 100000 --kills 3      the same over servers that are killed at work
   lockkeeper bench hot --clients 100 --store postgres://me:secret@db/test --only adaptive --nodes 3
   lockkeeper bench hot --store postgres://me@db/test --peer 'python3 peer.py --clients {clients} --keys {keys}'
 
@@ -50,7 +53,7 @@ schema of its own, lockkeeper_bench, and drops it afterwards; in one that the UR
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// Moves of one instance, or of many; locks that are taken and given back, or handed from one to the next.
+    /// Moves of one instance, or of many; locks that are taken and given back, or handed from one to the next; timers.
     #[arg(value_enum)]
     pub scenario: Scenario,
     /// The store to measure; a file keeps what the benchmark writes. Without it, a new SQLite file in a folder that is
@@ -63,7 +66,7 @@ pub(crate) struct BenchArgs {
     /// Clients that send at once.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub clients: u32,
-    /// Instances that `many` spreads its commands over.
+    /// Instances that `many` spreads its commands over; timers of `timers`.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub keys: u32,
     /// Seconds that each row is measured for.
@@ -75,6 +78,10 @@ pub(crate) struct BenchArgs {
     /// Nodes of the row that shows several on one database.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub nodes: u32,
+    /// Servers that `timers` starts and kills (SIGKILL) a second later, one after another, before the timers that are left
+    /// fire in process.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub kills: u32,
     /// Another peer: a command that prints a JSON object a line with `strategy`, `ok_per_s`, `mean_ms`, `p99_ms`,
     /// `success_pct` and `lost`. {clients}, {keys} and {seconds} are replaced.
     #[arg(long = "peer", value_name = "COMMAND")]
@@ -85,13 +92,15 @@ pub(crate) struct BenchArgs {
 }
 
 /// What the clients do: write to one instance, all of them (`hot`), or to `--keys` instances (`many`); lock and unlock
-/// `--keys` resources (`locks`); wait for one lock, and measure the way from one holder to the next (`handoff`).
+/// `--keys` resources (`locks`); wait for one lock, and measure the way from one holder to the next (`handoff`). Or nothing:
+/// `--keys` timers that are due fire by themselves, and are shown as moves, with how long each waited (`timers`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     Hot,
     Many,
     Locks,
     Handoff,
+    Timers,
 }
 
 impl Scenario {
@@ -155,6 +164,9 @@ impl Bench {
 
     /// All rows, and what the store calls itself.
     async fn all(&self) -> Result<(Vec<Row>, String), Failure> {
+        if self.args.scenario == Scenario::Timers {
+            return self.timers().await;
+        }
         let mut rows = self.peers().await?;
         let store = store_url::open(&self.place.url).await?;
         let mut described = store.describe();
@@ -167,6 +179,28 @@ impl Bench {
         let measured = self.ours(&engine, &mut rows).await;
         engine.shutdown().await;
         measured.map(|()| (rows, described))
+    }
+
+    /// Timers that are due at once. A file belongs to one process, so there it is one node.
+    async fn timers(&self) -> Result<(Vec<Row>, String), Failure> {
+        let mut rows = Vec::new();
+        let mut described = String::new();
+        let several = if matches!(self.place.kind, Kind::Disk(_)) { 1 } else { self.args.nodes };
+        let mut each: Vec<(u32, u32)> = vec![(1, 0)];
+        if several > 1 {
+            each.push((several, 0));
+        }
+        if self.args.kills > 0 {
+            each = vec![(several, self.args.kills)];
+        }
+        for (nodes, kills) in each {
+            self.progress.next("timers");
+            let timers = timers::Timers { url: self.place.url.clone(), keys: self.args.keys, nodes, kills };
+            let (row, store) = timers.measure().await?;
+            rows.push(row);
+            described = store;
+        }
+        Ok((rows, described))
     }
 
     /// What the rows are compared with.

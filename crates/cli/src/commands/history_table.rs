@@ -23,7 +23,7 @@ pub(crate) fn row(item: &Value) -> Vec<String> {
         field::text(item, "version"),
         field::time(item, "at"),
         field::text(item, "kind"),
-        field::text(item, "event"),
+        event(item),
         states(item),
         actor(item),
         detail(item),
@@ -34,8 +34,8 @@ pub(crate) fn row(item: &Value) -> Vec<String> {
 pub(crate) fn line(output: &Output, item: &Value) -> String {
     let row = row(item);
     let colour = match row[2].as_str() {
-        "terminate" | "cancel" => Colour::Red,
-        "vote" | "delegate" | "add_approver" | "recall" => Colour::Yellow,
+        "terminate" | "cancel" | "timed_out" => Colour::Red,
+        "vote" | "timer" | "delegate" | "add_approver" | "recall" => Colour::Yellow,
         _ => Colour::Green,
     };
     columns(row.iter().map(|cell| printable(cell)), |kind| output.paint(colour, kind))
@@ -55,6 +55,15 @@ fn columns(cells: impl Iterator<Item = String>, paint: impl Fn(&str) -> String) 
         line.push_str("  ");
     }
     line.trim_end().to_owned()
+}
+
+/// The event, or the time at which a timer was due: `after 72h`.
+fn event(item: &Value) -> String {
+    if field::is_given(item, "after") {
+        format!("after {}", field::text(item, "after"))
+    } else {
+        field::text(item, "event")
+    }
 }
 
 /// `draft > review`, or one state where nothing was left.
@@ -110,6 +119,13 @@ mod tests {
         let row = row(&item);
         assert_eq!(row[..6], ["4", "2026-11-29 13:57:18Z", "move", "approve", "review > approved", "eve (manager)"]);
         assert!(row[6].starts_with("approved by bob, eve; {\"note\":\"xxx") && row[6].ends_with('…'), "{}", row[6]);
+    }
+
+    #[test]
+    fn a_timer_says_its_time() {
+        let item = json!({"version": 3, "kind": "timer", "event": null, "after": "72h", "from": "review", "to": "escalated",
+            "actor": "timer", "at": "x"});
+        assert_eq!(row(&item)[2..], ["timer", "after 72h", "review > escalated", "timer", ""]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod act;
 pub(crate) mod apply;
 pub(crate) mod approval;
+pub(crate) mod backup;
 pub(crate) mod close;
 pub(crate) mod completion;
 pub(crate) mod explain;
@@ -10,6 +11,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod purge;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod start;

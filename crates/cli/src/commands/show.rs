@@ -86,7 +86,14 @@ fn heading(definition: &Definition, states: &[StateOutline]) -> String {
 fn rows(state: &StateOutline) -> Vec<Vec<String>> {
     match state.status {
         Some(status) => vec![vec![state.name.clone(), format!("(final: {status})")]],
-        None => state.transitions.iter().map(|way| row(&state.name, way)).collect(),
+        None => {
+            let timed = state.after.iter().map(|way| {
+                let mut row = row(&state.name, way);
+                row[1] = format!("after {}", way.event);
+                row
+            });
+            state.transitions.iter().map(|way| row(&state.name, way)).chain(timed).collect()
+        }
     }
 }
 

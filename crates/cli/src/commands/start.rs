@@ -22,6 +22,8 @@ Examples:
                                                    begin it, or find the run that is going on
   lockkeeper start report/2026-11 --reuse-policy reject_duplicate --request-id nightly-7
                                                    once and never again; a retry of it is told the same
+  lockkeeper start upload/u-7 --execution-timeout 30m
+                                                   ended as timed_out if it has not ended by then
 
 Started again under the same key or request id, an instance is not begun twice.";
 
@@ -69,6 +71,9 @@ pub(crate) struct StartArgs {
     /// Names this start: sent again under the same name, it begins nothing further.
     #[arg(long, value_name = "NAME")]
     pub request_id: Option<String>,
+    /// How long the run may last, for example 30m or 14d: then it ends as timed_out.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub execution_timeout: Option<Duration>,
     /// Who acts.
     #[command(flatten)]
     pub sender: SenderArgs,
@@ -86,6 +91,7 @@ pub(crate) async fn run(args: &StartArgs, context: &Context<'_>) -> Result<(), F
         ("reuse_policy", name(args.reuse_policy.as_ref())),
         ("conflict_policy", name(args.conflict_policy.as_ref())),
         ("request_id", args.request_id.as_ref().map(|request| json!(request))),
+        ("execution_timeout_ms", args.execution_timeout.map(|timeout| json!(timeout.as_millis() as u64))),
         ("actor", args.sender.actor()),
     ];
     let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));

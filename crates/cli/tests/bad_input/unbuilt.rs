@@ -23,18 +23,6 @@ async fn fields_of_events_that_are_not_built_are_refused() {
     assert_eq!(api.send("item", "i", &json!({ "event": "submit", "mode": "sync" })).await.outcome(), "applied");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn fields_of_starts_that_are_not_built_are_refused() {
-    let (_store, _server, api) = begin().await;
-    for (field, value) in [("execution_timeout_ms", json!(1000))] {
-        let mut body = json!({ "id": "new" });
-        body[field] = value.clone();
-        let detail = api.call(&Call::start("item", &body)).await.detail(400, "malformed");
-        assert!(detail.contains(&format!("`{field}`")), "{field}={value}: {detail}");
-    }
-    api.get("/v1/workflows/item/instances/new").await.problem(404, "unknown_instance");
-}
-
 /// Each field that DESIGN 7 has for definitions and this version has not.
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_of_definitions_that_are_not_built_are_refused() {
@@ -47,7 +35,6 @@ async fn blocks_of_definitions_that_are_not_built_are_refused() {
     let texts = [
         ("sla", text("sla: {lock_wait_p99: 500ms, on_breach: alert}", "", "")),
         ("consistency", text("consistency: available", "", "")),
-        ("after", text("", "after: {72h: b}", "")),
         ("task", text("", "task: {queue: q}", "")),
         ("effects", text("", "effects: [{webhook: \"https://erp.example/po\"}]", "")),
         ("entry", text("", "entry: [x]", "")),
@@ -69,7 +56,7 @@ async fn blocks_of_definitions_that_are_not_built_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_that_are_not_built_are_not_there() {
     let (_store, _server, api) = begin().await;
-    for path in ["/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/events", "/v1/alerts"] {
+    for path in ["/v1/tickets/t", "/v1/dead-letters", "/v1/conflicts", "/v1/alerts"] {
         let detail = api.get(path).await.detail(404, "not_found");
         assert!(detail.contains(path) && detail.contains("/openapi.json"), "{detail}");
     }

@@ -12,6 +12,7 @@ mod embedded;
 mod failover;
 mod load;
 mod memory;
+mod timers;
 mod verdict;
 mod world;
 

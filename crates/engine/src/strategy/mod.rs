@@ -321,6 +321,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn committed(&self, instance: Option<Arc<Instance>>, life: Option<i64>) {
+        self.inner.timers.set(instance.as_ref().and_then(|instance| instance.next_due()));
         match instance.zip(life) {
             Some((instance, life)) => self.inner.cache.put(self.key, instance, life),
             None => self.inner.cache.forget(self.key),

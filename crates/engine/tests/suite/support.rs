@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -14,8 +15,9 @@ use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Fence, ListQuery,
-    LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
+    Alarm, AllVerdict, BackupError, BackupSummary, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom,
+    FeedPage, Fence, Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey,
+    RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -62,6 +64,8 @@ pub struct FaultyStore {
     pub blind: std::sync::atomic::AtomicBool,
     /// The fences of what was committed here, in order.
     pub fences: Mutex<Vec<Fence>>,
+    /// Alarms that were set without a change.
+    pub alarms: watch::Sender<usize>,
 }
 
 impl FaultyStore {
@@ -82,6 +86,7 @@ impl FaultyStore {
             life: AtomicI64::new(0),
             blind: false.into(),
             fences: Mutex::default(),
+            alarms: watch::Sender::new(0),
         })
     }
 
@@ -294,6 +299,14 @@ impl Store for FaultyStore {
         self.inner.events(key, after, limit).await
     }
 
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        self.inner.forget(what, limit).await
+    }
+
+    async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {
+        self.inner.backup(into).await
+    }
+
     async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
         self.inner.feed(from, limit).await
     }
@@ -308,7 +321,9 @@ impl Store for FaultyStore {
     }
 
     async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
-        self.inner.set_alarm(key, version, alarm).await
+        let set = self.inner.set_alarm(key, version, alarm).await;
+        self.alarms.send_modify(|alarms| *alarms += 1);
+        set
     }
 
     async fn purge_keys(&self, now: Timestamp, limit: usize) -> Result<usize, CommitError> {

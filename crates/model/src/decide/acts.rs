@@ -190,8 +190,11 @@ impl Judged<'_> {
         let votes = current.votes.iter().filter(|vote| vote.actor == *actor).map(|vote| &vote.event);
         let given = current.delegations.iter().filter(|given| given.from == *actor).map(|given| &given.event);
         let added = current.additions.iter().filter(|added| added.by == *actor).map(|added| &added.event);
-        let moved =
-            current.undo.iter().filter(|undo| undo.actor == *actor).filter_map(|_| current.entered.event.as_ref());
+        let moved = self
+            .undoable()
+            .into_iter()
+            .filter(|undo| undo.actor == *actor)
+            .filter_map(|_| current.entered.event.as_ref());
         let mut events: Vec<String> = votes.chain(given).chain(added).chain(moved).cloned().collect();
         events.sort_unstable();
         events.dedup();

@@ -28,7 +28,13 @@ pub(super) fn close(
     if current.status.is_closed() {
         return Err(Refusal::AlreadyClosed { run: current.run, status: current.status });
     }
-    let mut instance = Instance { version: next_version(current.version)?, status, updated_at: now, ..current.clone() };
+    let mut instance = Instance {
+        version: next_version(current.version)?,
+        status,
+        updated_at: now,
+        deadline: None,
+        ..current.clone()
+    };
     instance.end_visit();
     let entry = Entry {
         kind,
@@ -40,6 +46,7 @@ pub(super) fn close(
         run: current.run,
         definition_version: current.definition_version,
         key: command.idempotency_key.clone(),
+        after: None,
         data: Data::new(),
         reason: Some(close.reason.clone()),
         approved_by: Vec::new(),

@@ -3,15 +3,17 @@
 mod acts;
 mod close;
 mod data;
+mod fire;
 mod send;
 mod start;
 mod visit;
 
 use crate::command::{Action, Close};
-use crate::definition::machine::State;
+use crate::definition::machine::{Machine, State, Transition};
+use crate::expression::{Expression, Scope};
 use crate::instance::Status;
 use crate::outcome::SuccessKind;
-use crate::{Command, Definition, EndedRun, Entry, Instance, Kind, Refusal, Success, Timestamp};
+use crate::{Command, Data, Definition, EndedRun, Entry, Instance, Kind, Refusal, Success, Timestamp};
 
 /// What a command comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,7 @@ pub fn decide<'a>(
         Action::Send(send) => send::send(definition, existing(current)?, command, send, now),
         Action::Terminate(close) => closing(current, command, close, now, Status::Terminated, Kind::Terminate),
         Action::Cancel(close) => closing(current, command, close, now, Status::Canceled, Kind::Cancel),
+        Action::Fire(fire) => fire::fire(definition, existing(current)?, command, fire, now),
     }
 }
 
@@ -106,6 +109,57 @@ fn next_version(version: i64) -> Result<i64, Refusal> {
 /// The status of a run that is in `state`.
 fn status_in(state: &State) -> Status {
     state.ends_as.unwrap_or(Status::Running)
+}
+
+/// Begins a visit of the state at `target`: whatever belonged to the one before ends with it, also if it is the same state.
+/// How it was entered is the caller's to say.
+fn enter(instance: &mut Instance, machine: &Machine, target: usize, now: Timestamp) {
+    let state = &machine.states[target];
+    let left = std::mem::replace(&mut instance.state, state.name.clone());
+    instance.status = status_in(state);
+    instance.end_visit();
+    instance.timers = state.timers(now);
+    if instance.status.is_closed() {
+        instance.deadline = None;
+    }
+    if machine.has_returns() {
+        if left != instance.state {
+            instance.path.push(left);
+        }
+        // The way here, without its loops: as long as there are states, at most.
+        if let Some(at) = instance.path.iter().position(|passed| *passed == instance.state) {
+            instance.path.truncate(at);
+        }
+    }
+}
+
+/// The data after the transition's assigns, all of which see the data before; none where nothing is assigned.
+fn assigned(machine: &Machine, transition: &Transition, scope: &Scope<'_>) -> Result<Option<Data>, Refusal> {
+    if transition.assigns.is_empty() {
+        return Ok(None);
+    }
+    let evaluate = |(field, expression): &(String, Expression)| match expression.evaluate(scope) {
+        Ok(value) => Ok((field.clone(), value)),
+        Err(detail) => Err(guard_error(expression, detail)),
+    };
+    let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
+    let mut data = scope.data.clone();
+    data.extend(values);
+    data::check_kept("the data after this event", &data)?;
+    let Some(schema) = machine.schema() else { return Ok(Some(data)) };
+    schema.check(data).map(Some).map_err(|wrong| Refusal::GuardError {
+        expression: transition
+            .assigns
+            .iter()
+            .map(|(field, value)| format!("{field}: {}", value.text()))
+            .collect::<Vec<_>>()
+            .join(", "),
+        detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
+    })
+}
+
+fn guard_error(expression: &Expression, detail: String) -> Refusal {
+    Refusal::GuardError { expression: expression.text().to_owned(), detail }
 }
 
 /// The answer about `instance` as it stands.

@@ -4,18 +4,18 @@
 use std::sync::Arc;
 
 use super::close::check_run;
-use super::data::{check_kept, check_sent};
-use super::{Change, Decision, malformed, next_version, success};
+use super::data::check_sent;
+use super::{Change, Decision, assigned, guard_error, malformed, next_version, success};
 use crate::approval::{Recorded, Standing, Tally, forget, may_have_vote};
 use crate::command::{Act, Send};
 use crate::definition::approval::{ApprovalRule, Entitled};
 use crate::definition::machine::{Machine, State, Transition};
-use crate::expression::{Expression, Scope, cost};
+use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Instance, Status};
 use crate::limits::{FENCE_AHEAD, FENCE_END, FENCES_MAX, FENCES_PER_SECOND};
 use crate::names::check_resource;
 use crate::outcome::{MismatchReason, SuccessKind};
-use crate::{Actor, Command, Data, Definition, Entry, Kind, Refusal, Timestamp};
+use crate::{Actor, Command, Definition, Entry, Kind, Refusal, Timestamp};
 
 /// Names that a refusal lists: a definition may have thousands.
 const NAMED_MAX: usize = 100;
@@ -392,7 +392,7 @@ impl<'a> Judged<'a> {
     ) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
         let target = self.destination(transition)?;
-        if let Some(data) = self.assigned(transition)? {
+        if let Some(data) = assigned(self.machine, transition, &self.scope())? {
             instance.data = Arc::new(data);
             instance.votes.clear();
         }
@@ -414,32 +414,6 @@ impl<'a> Judged<'a> {
         Ok(Instance { version, updated_at: self.now, undo: None, ..self.current.clone() })
     }
 
-    /// The data after the assigns, all of which see the data before; none where nothing is assigned.
-    fn assigned(&self, transition: &Transition) -> Result<Option<Data>, Refusal> {
-        if transition.assigns.is_empty() {
-            return Ok(None);
-        }
-        let scope = self.scope();
-        let evaluate = |(field, expression): &(String, Expression)| match expression.evaluate(&scope) {
-            Ok(value) => Ok((field.clone(), value)),
-            Err(detail) => Err(guard_error(expression, detail)),
-        };
-        let values: Vec<_> = transition.assigns.iter().map(evaluate).collect::<Result<_, _>>()?;
-        let mut data = (*self.current.data).clone();
-        data.extend(values);
-        check_kept("the data after this event", &data)?;
-        let Some(schema) = self.machine.schema() else { return Ok(Some(data)) };
-        schema.check(data).map(Some).map_err(|wrong| Refusal::GuardError {
-            expression: transition
-                .assigns
-                .iter()
-                .map(|(field, value)| format!("{field}: {}", value.text()))
-                .collect::<Vec<_>>()
-                .join(", "),
-            detail: format!("the data after this event is not as the workflow's schema has it: {wrong}"),
-        })
-    }
-
     pub(super) fn entry(&self, kind: Kind, event: &str, after: &Instance) -> Entry {
         Entry {
             kind,
@@ -451,6 +425,7 @@ impl<'a> Judged<'a> {
             run: self.current.run,
             definition_version: self.definition_version,
             key: self.command.idempotency_key.clone(),
+            after: None,
             data: self.send.data.clone(),
             reason: None,
             approved_by: Vec::new(),
@@ -458,10 +433,6 @@ impl<'a> Judged<'a> {
             subject: None,
         }
     }
-}
-
-fn guard_error(expression: &Expression, detail: String) -> Refusal {
-    Refusal::GuardError { expression: expression.text().to_owned(), detail }
 }
 
 /// The roles of which the actor has none, though one is needed.

@@ -1,12 +1,13 @@
 //! Beginning a run: whether an id may run, or run again, and which run a retried start has begun already.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::data::check_sent;
 use super::{Change, Decision, Known, close, malformed, next_version, status_in, success};
 use crate::command::{Close, Start};
 use crate::instance::Entered;
-use crate::limits::REQUEST_ID_BYTES_MAX;
+use crate::limits::{REQUEST_ID_BYTES_MAX, TIMER_MAX};
 use crate::names::check_text;
 use crate::outcome::SuccessKind;
 use crate::{Command, ConflictPolicy, Entry, Instance, Kind, Refusal, ReusePolicy, Status, Timestamp};
@@ -55,6 +56,7 @@ fn check(start: &Start) -> Result<(), Refusal> {
     if let Some(request) = &start.request_id {
         check_text("request_id", request, REQUEST_ID_BYTES_MAX).map_err(|error| malformed(error.to_string()))?;
     }
+    check_timeout(start)?;
     check_sent("data", &start.data)
 }
 
@@ -110,12 +112,13 @@ fn begin(
         None => start.data.clone(),
     };
     let state = &machine.states[machine.initial];
+    let status = status_in(state);
     let instance = Instance {
         version: next_version(decided_on)?,
         run: start.run,
         definition_version: definition.version(),
         state: state.name.clone(),
-        status: status_in(state),
+        status,
         data: Arc::new(data),
         started_by: command.actor.id.clone(),
         started_at: now,
@@ -126,6 +129,8 @@ fn begin(
         additions: Vec::new(),
         path: Vec::new(),
         undo: None,
+        timers: state.timers(now),
+        deadline: deadline(start, now).filter(|_| !status.is_closed()),
         request_id: start.request_id.clone(),
     };
     let entry = Entry {
@@ -138,6 +143,7 @@ fn begin(
         run: start.run,
         definition_version: definition.version(),
         key: command.idempotency_key.clone(),
+        after: None,
         data: start.data.clone(),
         reason: None,
         approved_by: Vec::new(),
@@ -146,4 +152,22 @@ fn begin(
     };
     let success = success(command, &instance, SuccessKind::Started);
     Ok(Box::new(Change { instance, entry, success }))
+}
+
+/// Refuses an execution timeout of no sense.
+fn check_timeout(start: &Start) -> Result<(), Refusal> {
+    match start.execution_timeout_ms {
+        Some(ms) if ms == 0 || u128::from(ms) > TIMER_MAX.as_millis() => {
+            let most = TIMER_MAX.as_millis();
+            Err(malformed(format!(
+                "`execution_timeout_ms` is {ms}; at least 1 and at most {most} (ten years) are allowed"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// When the run is ended at the latest.
+fn deadline(start: &Start, now: Timestamp) -> Option<Timestamp> {
+    start.execution_timeout_ms.map(|ms| now + Duration::from_millis(ms))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::send::Judged;
-use super::{Change, Decision, status_in, success};
+use super::{Change, Decision, success};
 use crate::definition::machine::{Return, Transition};
 use crate::instance::{Entered, Instance, Undo};
 use crate::outcome::{ActReason, SuccessKind};
@@ -13,21 +13,10 @@ impl Judged<'_> {
     /// Begins a visit of the state at `target`. Votes and what else belonged to the last one are gone, also if it is the
     /// same state.
     pub(super) fn enter(&self, instance: &mut Instance, target: usize, event: Option<&str>) {
-        let state = &self.machine.states[target];
-        let left = std::mem::replace(&mut instance.state, state.name.clone());
-        instance.status = status_in(state);
-        instance.end_visit();
-        if self.machine.has_returns() {
-            if left != instance.state {
-                instance.path.push(left.clone());
-            }
-            // The way here, without its loops: as long as there are states, at most.
-            if let Some(at) = instance.path.iter().position(|passed| *passed == instance.state) {
-                instance.path.truncate(at);
-            }
-        }
+        super::enter(instance, self.machine, target, self.now);
         let event = event.map(str::to_owned);
-        instance.entered = Entered { event, from: Some(left), decided_on: self.current.version };
+        let (from, decided_on) = (Some(self.current.state.clone()), self.current.version);
+        instance.entered = Entered { event, from, decided_on };
     }
 
     /// The states to which `transition` may lead back now, the last one first; none for one that leads forward.
@@ -85,6 +74,12 @@ impl Judged<'_> {
         undo
     }
 
+    /// What it takes to take the last move back, if nothing has happened since, by whichever way.
+    pub(super) fn undoable(&self) -> Option<&Undo> {
+        let visit_began = self.current.entered.decided_on.checked_add(1);
+        self.current.undo.as_deref().filter(|_| visit_began == Some(self.current.version))
+    }
+
     /// Takes the last move back: the state before is entered anew, with the data before.
     ///
     /// # Errors
@@ -99,7 +94,7 @@ impl Judged<'_> {
                 format!("{actor:?} has done nothing by {event:?} since the run came here"),
             );
         };
-        let Some(undo) = &current.undo else {
+        let Some(undo) = self.undoable() else {
             let may = |way: &Transition| way.event == event && way.recall;
             return if self.machine.states[origin].transitions.iter().any(may) {
                 let state = &current.state;

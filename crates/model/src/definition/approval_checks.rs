@@ -88,7 +88,9 @@ fn ways_around(
     approved: &DraftTransition,
     target: usize,
 ) -> Vec<Problem> {
-    let asks_nobody = |way: &DraftTransition| way.approval.is_none() && !way.is_guarded && way.roles.is_empty();
+    let asks_nobody = |way: &DraftTransition| {
+        way.after.is_none() && way.approval.is_none() && !way.is_guarded && way.roles.is_empty()
+    };
     let ways = state.transitions.iter().zip(targets);
     ways.filter(|(way, to)| **to == Some(target) && asks_nobody(way))
         .map(|(way, _)| {

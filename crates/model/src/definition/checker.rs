@@ -96,7 +96,7 @@ fn resolve_targets(states: &[DraftState], names: &[&str], findings: &mut Finding
 /// In a list, the first whose guard holds is taken: one without a guard hides all that follow.
 fn check_lists(state: &DraftState, findings: &mut Findings<'_>) {
     for pair in state.transitions.windows(2) {
-        if pair[0].event == pair[1].event && !pair[0].is_guarded {
+        if pair[0].event == pair[1].event && pair[0].after == pair[1].after && !pair[0].is_guarded {
             findings.add(
                 pair[0].place,
                 &pair[0].path,
@@ -114,7 +114,7 @@ fn check_dead_ends(states: &[DraftState], findings: &mut Findings<'_>) {
                 state.place,
                 &state.path,
                 format!("nothing leads on from state {:?}, and it is not final", state.name),
-                "add `on` with an event, or `type: final`",
+                "add `on` with an event, `after` with a time, or `type: final`",
             );
         }
     }
@@ -139,7 +139,7 @@ fn check_reachable(states: &[DraftState], targets: &Targets, initial: usize, fin
 fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> Vec<Problem> {
     let mut entering: Vec<Vec<&str>> = vec![Vec::new(); states.len()];
     for (from, (state, targets)) in states.iter().zip(targets).enumerate() {
-        for (transition, target) in state.transitions.iter().zip(targets) {
+        for (transition, target) in state.transitions.iter().zip(targets).filter(|(way, _)| way.after.is_none()) {
             if let Some(target) = target.filter(|target| *target != from) {
                 entering[target].push(&transition.event);
             }
@@ -149,7 +149,7 @@ fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> V
     for (at, (state, targets)) in states.iter().zip(targets).enumerate() {
         let leads_on = |target: &Option<usize>| target.is_some_and(|target| target != at);
         for (transition, _) in state.transitions.iter().zip(targets).filter(|(_, target)| leads_on(target)) {
-            if entering[at].contains(&transition.event.as_str()) {
+            if transition.after.is_none() && entering[at].contains(&transition.event.as_str()) {
                 warnings.push(two_stages(state, transition));
             }
         }
@@ -182,21 +182,31 @@ fn two_stages(state: &DraftState, transition: &DraftTransition) -> Problem {
 }
 
 fn compile(state: DraftState, targets: Vec<Option<usize>>, find: &impl Fn(&str) -> Option<usize>) -> State {
-    let transitions = state.transitions.into_iter().zip(targets).map(|(draft, target)| Transition {
-        event: draft.event,
-        position: draft.position,
-        target,
-        back: draft.back.map(|back| match back {
-            DraftReturn::Previous => Return::Previous,
-            DraftReturn::Any => Return::Any,
-            DraftReturn::To(targets) => Return::To(targets.iter().filter_map(|target| find(&target.name)).collect()),
-        }),
-        recall: draft.recall,
-        guard: draft.guard,
-        assigns: draft.assigns,
-        approval: draft.approval,
-        roles: draft.roles,
-        concurrency: draft.concurrency,
-    });
-    State { name: state.name, ends_as: state.ends_as, transitions: transitions.collect() }
+    let mut compiled = State { name: state.name, ends_as: state.ends_as, transitions: Vec::new(), after: Vec::new() };
+    for (draft, target) in state.transitions.into_iter().zip(targets) {
+        let delay = draft.after;
+        let transition = Transition {
+            event: draft.event,
+            position: draft.position,
+            target,
+            back: draft.back.map(|back| match back {
+                DraftReturn::Previous => Return::Previous,
+                DraftReturn::Any => Return::Any,
+                DraftReturn::To(targets) => {
+                    Return::To(targets.iter().filter_map(|target| find(&target.name)).collect())
+                }
+            }),
+            recall: draft.recall,
+            guard: draft.guard,
+            assigns: draft.assigns,
+            approval: draft.approval,
+            roles: draft.roles,
+            concurrency: draft.concurrency,
+        };
+        match delay {
+            None => compiled.transitions.push(transition),
+            Some(delay) => compiled.add_way(delay, transition),
+        }
+    }
+    compiled
 }

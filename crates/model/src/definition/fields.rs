@@ -10,7 +10,6 @@ use crate::names::{NameError, check_name};
 /// that is silently not kept is worse than none.
 const NOT_BUILT: &[&str] = &[
     "actions",
-    "after",
     "always",
     "consistency",
     "context",

@@ -8,7 +8,7 @@ use crate::expression::Expression;
 ///
 /// Doubts and no problems: a definition that says too much is obeyed as it stands, and was accepted before.
 pub(super) fn doubts(transitions: &[DraftTransition]) -> Vec<Problem> {
-    transitions.chunk_by(|a, b| a.event == b.event).flat_map(doubts_of_list).collect()
+    transitions.chunk_by(|a, b| a.event == b.event && a.after == b.after).flat_map(doubts_of_list).collect()
 }
 
 fn doubts_of_list(list: &[DraftTransition]) -> Vec<Problem> {

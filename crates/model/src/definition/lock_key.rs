@@ -100,6 +100,8 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         additions: Vec::new(),
         path: Vec::new(),
         undo: None,
+        timers: Vec::new(),
+        deadline: None,
         request_id: None,
     }
 }

@@ -1,13 +1,15 @@
 //! The compiled machine: states and transitions by position, ready to judge.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::Concurrency;
 use super::approval::ApprovalRule;
 use super::schema::DataSchema;
+use crate::Timestamp;
 use crate::command::Send;
 use crate::expression::Expression;
-use crate::instance::Status;
+use crate::instance::{Status, Timer};
 
 /// One state.
 #[derive(Debug)]
@@ -17,11 +19,34 @@ pub(crate) struct State {
     pub(crate) ends_as: Option<Status>,
     /// In the order of the text, those of one event side by side.
     pub(crate) transitions: Vec<Transition>,
+    /// In the order of the text.
+    pub(crate) after: Vec<After>,
+}
+
+/// What happens when a visit has lasted for so long.
+#[derive(Debug)]
+pub(crate) struct After {
+    /// How long, as it is written.
+    pub(crate) text: String,
+    pub(crate) delay: Duration,
+    /// The first whose guard holds is taken.
+    pub(crate) ways: Vec<Transition>,
+}
+
+impl State {
+    /// The timers of a visit that begins at `entered`, in the order in which they are due.
+    pub(crate) fn timers(&self, entered: Timestamp) -> Vec<Timer> {
+        let timer = |(after, of): (usize, &After)| Timer { after, due: entered + of.delay, failures: 0 };
+        let mut timers: Vec<Timer> = self.after.iter().enumerate().map(timer).collect();
+        timers.sort_by_key(|timer| timer.due);
+        timers
+    }
 }
 
 /// One way on from a state.
 #[derive(Debug)]
 pub(crate) struct Transition {
+    /// The event; of an `after`, its time as it is written.
     pub(crate) event: String,
     /// Which of the event's transitions in its state this is, from 0.
     pub(crate) position: usize,

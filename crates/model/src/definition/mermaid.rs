@@ -30,6 +30,10 @@ impl Definition {
                 let target = way.target.as_deref().map_or(at, number);
                 _ = writeln!(text, "    s{at} --> s{target} : {}", escaped(&label(way)));
             }
+            for way in &state.after {
+                let target = way.target.as_deref().map_or(at, number);
+                _ = writeln!(text, "    s{at} --> s{target} : {}", escaped(&format!("after {}", label(way))));
+            }
             write_end(&mut text, at, state);
         }
         text

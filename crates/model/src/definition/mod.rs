@@ -1,5 +1,6 @@
 //! What a workflow is: states, events, guards, approvals.
 
+mod after;
 pub(crate) mod approval;
 mod approval_block;
 mod approval_checks;

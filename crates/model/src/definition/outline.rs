@@ -20,12 +20,15 @@ pub struct StateOutline {
     pub status: Option<&'static str>,
     /// The ways on.
     pub transitions: Vec<TransitionOutline>,
+    /// What happens by itself when a visit has lasted for so long, in the order of the text: `event` is the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TransitionOutline>,
 }
 
 /// One way on from a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TransitionOutline {
-    /// The event.
+    /// The event; of what happens by itself, the time: `72h`.
     pub event: String,
     /// The state it leads to; none: it stays, and the visit goes on, unless it returns.
     pub target: Option<String>,
@@ -96,6 +99,12 @@ impl Definition {
             is_final: state.ends_as.is_some(),
             status: state.ends_as.map(|status| status.as_str()),
             transitions: state.transitions.iter().map(|transition| self.outline_of_transition(transition)).collect(),
+            after: state
+                .after
+                .iter()
+                .flat_map(|after| &after.ways)
+                .map(|way| self.outline_of_transition(way))
+                .collect(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Nodes to a draft: every field read and judged by itself. What needs the whole machine is the checker's.
 
+use std::time::Duration;
+
 use super::approval::ApprovalRule;
 use super::fields::{Findings, join};
 use super::node::{Field, Node, Place, Value, place_inside};
@@ -43,6 +45,7 @@ pub(super) struct DraftState {
     pub(super) place: Place,
     pub(super) path: String,
     pub(super) ends_as: Option<Status>,
+    /// Those of `on`, then those of `after`, each in the order of the text.
     pub(super) transitions: Vec<DraftTransition>,
 }
 
@@ -58,7 +61,10 @@ pub(super) enum DraftReturn {
 
 /// A transition as it is written.
 pub(super) struct DraftTransition {
+    /// The event; of an `after`, its time as it is written.
     pub(super) event: String,
+    /// Taken by a timer, so long after its state was entered.
+    pub(super) after: Option<Duration>,
     pub(super) position: usize,
     pub(super) place: Place,
     pub(super) path: String,
@@ -185,14 +191,15 @@ impl Findings<'_> {
             self.name_error(*place, &path, &error);
             return self.lose();
         }
-        let fields = self.block(node, &path, &["description", "on", "type", "status"]);
+        let fields = self.block(node, &path, &["description", "on", "after", "type", "status"]);
         let get = |wanted: &str| fields.iter().find(|f| f.name == wanted);
         if let Some(field) = get("description") {
             self.text(&field.node, &join(&path, "description"));
         }
         let is_final = get("type").is_some_and(|field| self.state_type(&field.node, &join(&path, "type")));
         let status = get("status").and_then(|field| self.status(field, &join(&path, "status"), is_final));
-        let transitions = get("on").map(|field| self.on(field, &path, is_final)).unwrap_or_default();
+        let mut transitions = get("on").map(|field| self.on(field, &path, is_final)).unwrap_or_default();
+        transitions.extend(get("after").map(|field| self.after(field, &path, is_final)).unwrap_or_default());
         let ends_as = is_final.then(|| status.unwrap_or(Status::Completed));
         Some(DraftState { name: name.clone(), place: *place, path, ends_as, transitions })
     }
@@ -291,11 +298,18 @@ impl Findings<'_> {
         }
     }
 
-    fn transition(&mut self, event: &str, position: usize, node: &Node, path: String) -> Option<DraftTransition> {
+    pub(super) fn transition(
+        &mut self,
+        event: &str,
+        position: usize,
+        node: &Node,
+        path: String,
+    ) -> Option<DraftTransition> {
         const KNOWN: &[&str] =
             &["description", "target", "return", "guard", "assign", "approval", "recall", "roles", "concurrency"];
         let mut transition = DraftTransition {
             event: event.to_owned(),
+            after: None,
             position,
             place: node.place,
             path: path.clone(),

@@ -35,6 +35,8 @@ impl World {
             additions: Vec::new(),
             path: Vec::new(),
             undo: None,
+            timers: Vec::new(),
+            deadline: None,
             request_id: None,
         };
         let actor = Actor::new("bob", ["finance".to_owned(), "admin".to_owned()], false).unwrap();

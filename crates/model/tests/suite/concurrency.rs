@@ -357,6 +357,7 @@ fn the_examples_of_the_documentation_are_right() {
     let example = |name: &str| examples.iter().find(|text| text.starts_with(&format!("workflow: {name}\n"))).unwrap();
     // Each of them is a definition.
     examples.iter().for_each(|text| drop(read(text)));
+    assert_eq!(read(example("request")).timers_of_visit("review", crate::support::at(0)).len(), 2);
     let definition = read(example("stock"));
     assert_eq!(*definition.concurrency(), Concurrency::default(), "it shows the defaults");
     assert_eq!(definition.concurrency_of(Some("active"), &event("take")).on_locked, OnLocked::Nowait);

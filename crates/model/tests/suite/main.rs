@@ -18,4 +18,5 @@ mod returns;
 mod schemas;
 mod starts;
 mod support;
+mod timers;
 mod values;

@@ -3,8 +3,8 @@
 use lockkeeper_model::definition::Concurrency;
 use lockkeeper_model::limits::DATA_BYTES_MAX;
 use lockkeeper_model::{
-    Action, Actor, Close, Command, ConflictPolicy, Decision, Definition, Format, Instance, Kind, ReusePolicy, Send,
-    Start, Status, SuccessKind, decide, history,
+    Action, Actor, Close, Command, ConflictPolicy, Decision, Definition, Fire, Format, Instance, Kind, ReusePolicy,
+    Send, Start, Status, SuccessKind, decide, history,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -54,10 +54,25 @@ fn transition() -> impl Strategy<Value = String> {
 /// A state's `on`, each event with one or two transitions; the checker decides what is right.
 fn state() -> impl Strategy<Value = String> {
     let transitions = prop::collection::vec(transition(), 1..3);
-    prop::collection::btree_map(prop::sample::select(&EVENTS[..]), transitions, 1..4).prop_map(|events| {
+    let events = prop::collection::btree_map(prop::sample::select(&EVENTS[..]), transitions, 1..4);
+    (events, after()).prop_map(|(events, after)| {
         let events = events.iter().map(|(event, list)| format!("{event}: [{}]", list.join(", ")));
-        format!("{{on: {{{}}}}}", events.collect::<Vec<_>>().join(", "))
+        format!("{{on: {{{}}}, after: {{{after}}}}}", events.collect::<Vec<_>>().join(", "))
     })
+}
+
+/// A state's `after`, in the order of its times or not.
+fn after() -> impl Strategy<Value = String> {
+    let target = prop::option::weighted(0.7, prop::sample::select(&STATES[..]));
+    let guard = prop::option::weighted(0.4, prop::sample::select(&GUARDS[..]));
+    let way = (target, guard, prop::sample::select(&ASSIGNS[..])).prop_map(|(target, guard, assign)| {
+        let mut fields = vec![format!("assign: {assign}")];
+        fields.extend(target.map(|target| format!("target: {target}")));
+        fields.extend(guard.map(|guard| format!("guard: \"{guard}\"")));
+        format!("{{{}}}", fields.join(", "))
+    });
+    prop::collection::hash_map(prop::sample::select(&["1s", "7s", "2500ms"][..]), way, 0..3)
+        .prop_map(|times| times.iter().map(|(time, way)| format!("{time}: {way}")).collect::<Vec<_>>().join(", "))
 }
 
 /// A definition's text: any states, the last one final.
@@ -131,7 +146,9 @@ fn command(step: &Step, current: Option<&Instance>, number: usize) -> Command {
     let action = match step.what {
         0 => Action::Terminate(Close { run: None, reason: "why".to_owned() }),
         1 => Action::Cancel(Close { run: current.map(|instance| instance.run), reason: "why".to_owned() }),
+        5..=7 => Action::Fire(Fire { until: at(number as i64 + step.n.clamp(-2, 5)) }),
         2..=4 => Action::Start(Start {
+            execution_timeout_ms: (step.n == 5).then_some(9_000),
             run: Uuid::from_u128(number as u128 + 1),
             data: data(&json!({"n": step.n, "big": "x".repeat(30_000)}).to_string()),
             reuse_policy: ReusePolicy::ALL[step.actor % 3],
@@ -165,6 +182,8 @@ fn check_change(before: Option<&Instance>, change: &lockkeeper_model::Change) {
     votes.dedup();
     assert_eq!(votes.len(), after.votes.len(), "nobody votes twice");
     assert!(!after.status.is_closed() || after.votes.is_empty(), "a closed run waits for nobody");
+    assert!(!after.status.is_closed() || after.next_due().is_none(), "nor for any time");
+    assert!(after.timers.is_sorted_by_key(|timer| timer.due));
     match (before.filter(|instance| !instance.status.is_closed()), entry.kind) {
         (None, kind) => assert_eq!(kind, Kind::Start, "a closed run only starts again"),
         (Some(before), kind) => {
@@ -178,8 +197,16 @@ fn check_change(before: Option<&Instance>, change: &lockkeeper_model::Change) {
                     (before.votes.len() + 1, &before.entered, &before.data)
                 );
             }
-            let is_closing = matches!(kind, Kind::Terminate | Kind::Cancel);
-            assert_eq!(is_closing, matches!(after.status, Status::Terminated | Status::Canceled));
+            let is_closing = matches!(kind, Kind::Terminate | Kind::Cancel | Kind::TimedOut);
+            assert_eq!(is_closing, matches!(after.status, Status::Terminated | Status::Canceled | Status::TimedOut));
+            let visit_goes_on = after.entered == before.entered && !after.status.is_closed();
+            let kept = before.timers.iter().filter(|timer| after.timers.contains(timer)).count();
+            match kind {
+                Kind::Timer if visit_goes_on => assert_eq!(kept + 1, before.timers.len(), "one timer was used"),
+                Kind::Timer => assert!(!before.timers.is_empty()),
+                _ if visit_goes_on => assert_eq!(after.timers, before.timers, "timers are the visit's"),
+                _ => {}
+            }
         }
     }
 }

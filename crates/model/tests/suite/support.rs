@@ -4,11 +4,11 @@
 //! bob[finance] approve from=review v=2 data={"note":"ok"} -> applied v3 approved completed, by bob
 //! ```
 //!
-//! The actor with its roles; `start`, `terminate`, `cancel`, or an event (`.` for none); conditions (of a start: `reuse`,
+//! The actor with its roles; `start`, `terminate`, `cancel`, `fire` (`until` a second, else now), or an event (`.` for none); conditions (of a start: `reuse`,
 //! `conflict`, `request`); the answer.
 
 use lockkeeper_model::{
-    Act, Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Format, Instance, InstanceKey,
+    Act, Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Fire, Format, Instance, InstanceKey,
     Refusal, Send, Start, Status, Success, Timestamp, decide, history,
 };
 use uuid::Uuid;
@@ -57,7 +57,7 @@ impl Case {
         let mut words = text.split_whitespace();
         let (actor, verb) = (actor(words.next().unwrap()), words.next().unwrap());
         let mut send = Send { event: (verb != ".").then(|| verb.to_owned()), ..Send::default() };
-        let (mut key, mut reason) = (None, "why".to_owned());
+        let (mut key, mut reason, mut until) = (None, "why".to_owned(), None);
         let mut start = Start::default();
         for word in words {
             if word == "recall" {
@@ -75,6 +75,8 @@ impl Case {
                 "data" => send.data = data(value),
                 "key" => key = Some(value.to_owned()),
                 "reason" => reason = value.to_owned(),
+                "until" => until = Some(at(value.parse().unwrap())),
+                "timeout" => start.execution_timeout_ms = Some(value.parse().unwrap()),
                 "reuse" => start.reuse_policy = serde_json::from_value(value.into()).unwrap(),
                 "conflict" => start.conflict_policy = serde_json::from_value(value.into()).unwrap(),
                 "request" => start.request_id = Some(value.to_owned()),
@@ -89,6 +91,7 @@ impl Case {
             }
             "terminate" => Action::Terminate(close),
             "cancel" => Action::Cancel(close),
+            "fire" => Action::Fire(Fire { until: until.unwrap_or_else(|| at(self.seconds + 1)) }),
             _ => Action::Send(send),
         };
         Command { instance: key_of("case"), action, actor, idempotency_key: key }

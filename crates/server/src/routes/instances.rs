@@ -17,7 +17,7 @@ use crate::auth::{ActorBody, Caller};
 use crate::body::{self, Key, Params};
 use crate::path::{InstancePath, WorkflowPath};
 use crate::problem::{Problem, malformed};
-use crate::routes::{not_built, page_limit};
+use crate::routes::page_limit;
 use crate::views::{self, InstanceView, ProblemView, SuccessView};
 
 /// What begins a run.
@@ -46,7 +46,8 @@ pub(crate) struct StartBody {
     /// Remembered as long as the run is the id's last one, and for seven days after another has followed it. An
     /// `Idempotency-Key` that has taken effect is answered first.
     request_id: Option<String>,
-    /// Not in this version.
+    /// How long the run may last, 1 to 316224000000 (ten years): then it ends as `timed_out`, wherever it stands.
+    #[schema(minimum = 1, maximum = 316_224_000_000_u64)]
     execution_timeout_ms: Option<u64>,
     /// Who acts, where it is not the token's principal.
     actor: Option<ActorBody>,
@@ -76,7 +77,6 @@ pub(crate) async fn start(
     Key(key): Key,
     body::Json(body): body::Json<StartBody>,
 ) -> Result<Response, Problem> {
-    not_built("execution_timeout_ms", body.execution_timeout_ms.is_some())?;
     let keyed = key.is_some();
     let drawn = |id: Uuid| InstanceId::new(&id.to_string());
     let id = match (body.id, &body.request_id, &key) {
@@ -91,6 +91,7 @@ pub(crate) async fn start(
         reuse_policy: body.reuse_policy,
         conflict_policy: body.conflict_policy,
         request_id: body.request_id,
+        execution_timeout_ms: body.execution_timeout_ms,
     };
     let command = Command {
         instance: InstanceKey { workflow, id },

@@ -1,6 +1,7 @@
 //! The handlers, a file for each noun.
 
 pub(crate) mod about;
+pub(crate) mod backup;
 pub(crate) mod closes;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -10,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod locks;
 pub(crate) mod metrics;
+pub(crate) mod purge;
 pub(crate) mod tokens;
 pub(crate) mod transitions;
 pub(crate) mod workflows;

@@ -18,6 +18,7 @@ const INSTANCES: &str = "/v1/workflows/{workflow}/instances";
 const INSTANCE: &str = "/v1/workflows/{workflow}/instances/{id}";
 const HISTORY: &str = "/v1/workflows/{workflow}/instances/{id}/history";
 const EXPLAIN: &str = "/v1/workflows/{workflow}/instances/{id}/explain";
+const PURGE: &str = "/v1/workflows/{workflow}/purge";
 const EVENTS: &str = "/v1/workflows/{workflow}/instances/{id}/events";
 const TERMINATE: &str = "/v1/workflows/{workflow}/instances/{id}/terminate";
 const CANCEL: &str = "/v1/workflows/{workflow}/instances/{id}/cancel";
@@ -95,6 +96,9 @@ fn moves() -> Vec<Request> {
         post("/v1/transitions", "/v1/transitions", json!({ "moves": moves }), 409),
         post("/v1/transitions", "/v1/transitions", json!({ "atomic": false, "moves": moves }), 200),
         post("/v1/transitions", "/v1/transitions", json!({ "moves": [] }), 400),
+        post(PURGE, "/v1/workflows/item/purge", json!({ "closed_before_ms": 1_000, "dry_run": true }), 200),
+        post(PURGE, "/v1/workflows/item/purge", json!({ "closed_before_ms": u64::MAX }), 400),
+        post(PURGE, "/v1/workflows/nothing/purge", json!({ "closed_before_ms": 1_000 }), 404),
         event(json!({ "event": "reject", "data": { "sure": false } }), 422),
         event(json!({ "event": "reject" }), 422),
         event(json!({ "event": "approve", "actor": ann }), 200),
@@ -173,6 +177,7 @@ fn tokens() -> Vec<Request> {
         status,
     };
     vec![
+        Request { method: Method::POST, template: "/v1/backup", path: "/v1/backup", body: None, status: 200 },
         post("/v1/tokens", "/v1/tokens", json!({ "name": "ci", "roles": ["finance"] }), 201),
         post("/v1/tokens", "/v1/tokens", json!({ "name": "ci" }), 400),
         get("/v1/tokens", "/v1/tokens", 200),

@@ -6,7 +6,7 @@ use crate::document::{METHODS, document, operations};
 use crate::running::Running;
 
 /// The routes of the pinned interface that this version has.
-const PINNED: [(&str, &str); 29] = [
+const PINNED: [(&str, &str); 31] = [
     ("PUT", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows"),
@@ -29,6 +29,8 @@ const PINNED: [(&str, &str); 29] = [
     ("GET", "/v1/locks"),
     ("DELETE", "/v1/locks/{resource}"),
     ("GET", "/metrics"),
+    ("POST", "/v1/backup"),
+    ("POST", "/v1/workflows/{workflow}/purge"),
     ("POST", "/v1/tokens"),
     ("GET", "/v1/tokens"),
     ("DELETE", "/v1/tokens/{name}"),

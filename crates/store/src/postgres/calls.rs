@@ -3,7 +3,7 @@
 use tokio_postgres::{Error, Row};
 
 use super::schema::quoted;
-use super::{feed, rows};
+use super::{feed, forget, rows};
 use crate::{ChangeSet, Fence, Verdict};
 
 /// The SQL of each call.
@@ -28,6 +28,7 @@ pub(super) struct Calls {
     pub(super) committed: String,
     pub(super) events: String,
     pub(super) feed: String,
+    pub(super) forget: String,
     pub(super) purge: String,
     pub(super) purge_fences: String,
     pub(super) purge_leases: String,
@@ -96,6 +97,7 @@ impl Calls {
                  ) page WHERE upto <= $5 OR before = 0 ORDER BY version"
             ),
             feed: feed::call(&s),
+            forget: forget::call(&s),
             purge: format!(
                 "WITH gone AS (DELETE FROM {s}.idempotency_keys WHERE (record, key) IN (
                      SELECT record, key FROM {s}.idempotency_keys WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2

@@ -65,7 +65,8 @@ fn read(rows: &[Row], from: FeedFrom) -> Result<Option<FeedPage>, Error> {
     let state = FeedState {
         life: first.try_get("life")?,
         purges: first.try_get("purges")?,
-        purged: first.try_get("purged")?,
+        // Which of a transaction's events were forgotten is not known.
+        purged: (first.try_get("purged")?, i64::MAX, i64::MAX),
         // No event has the record 0: before all of that transaction.
         end: (first.try_get("bound")?, 0, 0),
     };

@@ -13,12 +13,14 @@
 
 mod alarms;
 mod all;
+mod backup;
 mod calls;
 mod cancel;
 mod check;
 mod connect;
 mod failure;
 mod feed;
+mod forget;
 mod lane;
 mod lanes;
 mod lease;

@@ -67,9 +67,8 @@ pub(super) async fn migrate(connection: &mut Connection, options: &PostgresOptio
     if found > KNOWN {
         return Err(OpenError::TooNew { store: options.describe(), found, known: KNOWN });
     }
-    match missing_right(connection.client(), &schema).await.map_err(unusable)? {
-        Some(right) => return Err(no_database(format!("the role may not {right}{HINT}"))),
-        None => {}
+    if let Some(right) = missing_right(connection.client(), &schema).await.map_err(unusable)? {
+        return Err(no_database(format!("the role may not {right}{HINT}")));
     }
     settle_feed(connection.client(), &schema).await.map_err(unusable)
 }

@@ -1,5 +1,6 @@
 //! The store in PostgreSQL as the trait tells it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,14 @@ use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
 use super::values::{Parameter, name};
-use super::{alarms, all, failure, feed, lease, list, queries, row_lock, schema};
+use super::{alarms, all, backup, failure, feed, forget, lease, list, queries, row_lock, schema};
 use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
+use crate::sqlite::{BackupError, BackupFile, BackupSummary};
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, LeaseAnswer,
-    LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError,
-    Record, RecordKey, Store, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, Forget, Forgotten,
+    LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
+    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -70,6 +72,15 @@ impl PostgresStore {
         let row_waits = Arc::new(Semaphore::new((options.connections / 2).min(others.saturating_sub(1)).max(1)));
         let shared = Arc::new(Shared { calls: Calls::new(&options.schema), connections, row_waits, options });
         Ok(Self { lanes: Lanes::start(&shared), leases: lease::Queue::start(&shared), shared })
+    }
+
+    /// Restores a backup into this store, in one transaction. The store must be empty, or `replace` be set: then what is
+    /// there goes, for good. It begins another life: fences are above all that were given before, leases are gone.
+    ///
+    /// # Errors
+    /// [`BackupError`]: nothing has changed, unless the answer to COMMIT was lost; that is said.
+    pub async fn restore(&self, backup: BackupFile, replace: bool) -> Result<BackupSummary, BackupError> {
+        backup::restore(&self.shared, backup, replace).await
     }
 
     async fn purge(&self, sql: &str, before: Timestamp, limit: usize) -> Result<usize, CommitError> {
@@ -197,6 +208,14 @@ impl Store for PostgresStore {
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
         self.number(&self.shared.calls.fence_floor, &[(&at_least, Type::INT8)]).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        forget::forget(&self.shared, what, limit).await
+    }
+
+    async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {
+        backup::make(&self.shared, into).await
     }
 
     async fn ping(&self) -> Result<(), CommitError> {

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
+use super::backup::LongReads;
 use super::connection;
 use super::failure::{self, Phase};
 
@@ -41,11 +42,12 @@ pub(super) struct Checkpoints {
     thread: JoinHandle<()>,
     // Held by whoever copies: SQLite allows one at a time, and would turn the other away instead of letting it wait.
     copying: Arc<Mutex<()>>,
+    long_reads: LongReads,
 }
 
 impl Checkpoints {
     /// Starts the thread on a settled path.
-    pub(super) fn start(path: &Path) -> Result<Self, crate::OpenError> {
+    pub(super) fn start(path: &Path, long_reads: LongReads) -> Result<Self, crate::OpenError> {
         let connection = connection::open_checkpointer(path)?;
         let (wake, woken) = sync_channel(1);
         let copying = Arc::new(Mutex::new(()));
@@ -54,13 +56,14 @@ impl Checkpoints {
             .name("store-copy".into())
             .spawn(move || copy_when_woken(&connection, &woken, &copies))
             .map_err(|error| connection::no_thread(path, &error))?;
-        Ok(Self { wake, thread, copying })
+        Ok(Self { wake, thread, copying, long_reads })
     }
 
     /// Looks at the log after a commit, on the writer's connection and thread.
     pub(super) fn after_commit(&self, writer: &Connection) {
         let Some(log) = Log::look(writer, "PRAGMA wal_checkpoint(NOOP)") else { return };
-        if log.pages >= WAIT_PAGES {
+        // A backup holds on to one state: waiting for it would hold up every commit, so the log grows until it is done.
+        if log.pages >= WAIT_PAGES && !self.long_reads.any() {
             // For one round of the thread, and for reads under way: those that begin now do not need the log.
             let _turn = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
             Log::look(writer, "PRAGMA wal_checkpoint(RESTART)");

@@ -38,7 +38,7 @@ fn read(snapshot: &Connection, from: FeedFrom, limit: usize) -> Result<FeedPage,
     let state = FeedState {
         life: counter(snapshot, LIFE)?,
         purges: counter(snapshot, PURGES)?,
-        purged: counter(snapshot, PURGED)?,
+        purged: (counter(snapshot, PURGED)?, 0, 0),
         end: (last, 0, 0),
     };
     let (after, gap) = state.begin(from);

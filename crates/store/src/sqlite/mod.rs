@@ -19,19 +19,23 @@
 //! | `change` | one change set: its checks and its writes |
 //! | `fences` | the latest fence of each lock that was seen |
 //! | `feed` | all events, in the order of their commits |
+//! | `forget` | what retention takes away |
 //! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
+//! | `backup` | the whole store as one sealed file, and back |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
 //! | `readers` | the pool of reading connections |
 //! | `queries`, `list`, `rows` | what is read, and how rows become records |
 
 mod alarms;
+pub(crate) mod backup;
 mod change;
 mod checkpoint;
 mod connection;
 mod failure;
 mod feed;
 mod fences;
+mod forget;
 mod lease;
 mod lease_list;
 mod list;
@@ -50,5 +54,6 @@ mod transaction;
 mod writer;
 mod writer_queue;
 
+pub use backup::{BackupError, BackupFile, BackupSummary, restore_sqlite};
 pub use options::SqliteOptions;
 pub use store::SqliteStore;

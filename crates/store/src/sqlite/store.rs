@@ -9,7 +9,9 @@ use tokio::sync::{broadcast, mpsc};
 use uuid::Uuid;
 
 use super::alarms::Claims;
+use super::backup::{self, BackupError, BackupSummary, LongReads};
 use super::checkpoint::Checkpoints;
+use super::forget::ForgetSome;
 use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
@@ -22,8 +24,9 @@ use super::{alarms, connection, feed, lease_list, list, place, queries, rows};
 use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use crate::limits::WOKEN_KEPT;
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, ListQuery, LockError,
-    Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Forget, Forgotten,
+    ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock,
+    Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -33,6 +36,10 @@ const CLOSE_WAIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct SqliteStore {
     given: PathBuf,
+    /// The one name that the file goes by.
+    file: PathBuf,
+    /// Backups under way.
+    long_reads: LongReads,
     writer: Arc<WriterQueue>,
     readers: Arc<Readers>,
     rows: Arc<Rows>,
@@ -56,14 +63,18 @@ impl SqliteStore {
         let lock = LockFile::acquire(&settled)?;
         let connection = connection::open_writer(&settled)?;
         let (sender, receiver) = mpsc::channel(options.queue.max(1));
-        let checkpoints = Checkpoints::start(&settled)?;
+        let long_reads = LongReads::default();
+        let checkpoints = Checkpoints::start(&settled, long_reads.clone())?;
         let ended = Writer::start(receiver, connection, checkpoints, lock)
             .map_err(|error| connection::no_thread(path, &error))?;
+        let file = settled.clone();
         let readers = Arc::new(Readers::new(settled, options.readers, options.read_wait));
         let writer = Arc::new(WriterQueue::new(sender, &options));
         let fence_floor = lease::floor(options.clock.now());
         Ok(Self {
             given: path.to_owned(),
+            file,
+            long_reads,
             writer,
             readers,
             rows: Arc::default(),
@@ -184,6 +195,21 @@ impl Store for SqliteStore {
 
     async fn fence_floor(&self, at_least: i64) -> Result<i64, CommitError> {
         self.writer.submit(FenceFloor(at_least)).await
+    }
+
+    async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+        self.writer.submit(ForgetSome(what.clone(), limit)).await
+    }
+
+    async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {
+        let (file, into, source, reads) =
+            (self.file.clone(), into.to_owned(), self.describe(), self.long_reads.clone());
+        let made = tokio::task::spawn_blocking(move || backup::make(&file, &into, &source, &reads)).await;
+        made.unwrap_or_else(|error| Err(ReadError::Unavailable(format!("the copy did not end: {error}")).into()))
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.file.parent().map_or_else(std::env::temp_dir, Path::to_path_buf)
     }
 
     async fn ping(&self) -> Result<(), CommitError> {

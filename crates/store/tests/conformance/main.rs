@@ -12,6 +12,7 @@ mod concurrency;
 mod events;
 mod feed;
 mod fences;
+mod forget;
 mod keys;
 mod leases;
 mod limits;
@@ -68,6 +69,9 @@ macro_rules! suite {
             feed: [
                 all_events_come_in_pages, nothing_is_skipped_while_writers_commit, a_cursor_outlives_its_page,
                 it_can_begin_at_the_end, foreign_cursors_are_told, large_events_end_a_page_early,
+            ],
+            forget: [
+                the_oldest_events_go_first, a_version_goes_on_where_it_was, what_has_changed_is_left_alone, the_feed_tells_of_it,
             ],
             lists: [
                 ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,

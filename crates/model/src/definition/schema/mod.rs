@@ -110,12 +110,7 @@ impl Findings<'_> {
                 let pointer = error.instance_path().to_string();
                 let (place, path) = at(node, &pointer);
                 let message = format!("not a JSON schema: {}", error.masked_with("this"));
-                self.add(
-                    place.place,
-                    &join(PATH, &path).trim_end_matches('.').to_owned(),
-                    message,
-                    "correct the schema",
-                );
+                self.add(place.place, join(PATH, &path).trim_end_matches('.'), message, "correct the schema");
                 None
             }
         }

@@ -1,0 +1,212 @@
+//! `backup` and `restore`: a store into a file, and back.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lockkeeper_model::WorkflowName;
+use lockkeeper_model::history::{Entry, check};
+use lockkeeper_store::{BackupFile, BackupSummary, PostgresStore, Store, StoreClock, restore_sqlite};
+use serde_json::json;
+
+use crate::cli::ConnectionArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store_url::{self, StoreUrl};
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  lockkeeper backup monday.backup                                    of a running server (role admin)
+  lockkeeper backup monday.backup --store sqlite://lockkeeper.db     of a store whose server is stopped
+  lockkeeper backup monday.backup --store postgres://...             of a database, its nodes running or not
+  lockkeeper restore monday.backup --store sqlite://lockkeeper.db
+
+The file is written under another name, looked through, synced and only then renamed: what was there before stays until
+the new one is whole. --verify looks through each history besides.";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  lockkeeper restore monday.backup --store sqlite://lockkeeper.db
+  lockkeeper restore monday.backup --store postgres://user:password@host/database
+  lockkeeper restore monday.backup --store sqlite://lockkeeper.db --replace
+
+Any backup can be restored into any store, so this is also the way from SQLite to PostgreSQL. Stop the store's servers
+first. Locks are not restored; whoever held one is late, for the store begins another life, with fences above all that
+were given before. Definitions, tokens, idempotency keys and timers are restored.";
+
+/// How long the server may be silent: it makes the whole backup before it sends the first byte.
+const SILENCE_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How often a spinner turns.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Makes a backup of a store while it goes on.
+#[derive(Debug, Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
+pub(crate) struct BackupArgs {
+    /// Where the backup goes; a file that is there is replaced when the new one is whole.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Read this store directly instead of asking a server; an embedded one must be stopped.
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Look through each instance's history: no gap, each step legal after the one before.
+    #[arg(long)]
+    pub verify: bool,
+}
+
+/// Restores a backup into a store.
+#[derive(Debug, Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub(crate) struct RestoreArgs {
+    /// The backup.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The store, which must be empty and have no server.
+    #[arg(long, value_name = "URL")]
+    pub store: String,
+    /// Replace what is there. An embedded store's file is kept under another name; what is in a database is gone.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// Runs `backup`.
+pub(crate) async fn backup(args: &BackupArgs, connection: &ConnectionArgs, output: &Output) -> Result<(), Failure> {
+    let partial = beside(&args.file)?;
+    let made = make(args, connection, &partial).await;
+    if made.is_err() {
+        let _gone = fs::remove_file(&partial);
+    }
+    let summary = made?;
+    fs::rename(&partial, &args.file).map_err(|error| unwritable(&args.file, &error))?;
+    sync_folder(&args.file)?;
+    tell(output, &format!("backed up to {}", args.file.display()), &summary)
+}
+
+/// Runs `restore`.
+pub(crate) async fn restore(args: &RestoreArgs, output: &Output) -> Result<(), Failure> {
+    let url = StoreUrl::parse(&args.store)?;
+    let bar = spinner("looking through the backup");
+    let backup = BackupFile::open(&args.file).map_err(Failure::failed)?;
+    bar.set_message("restoring");
+    let summary = match url {
+        StoreUrl::Sqlite(path) => {
+            restore_sqlite(&backup, &path, args.replace, &StoreClock::system()).map_err(Failure::failed)?
+        }
+        StoreUrl::Postgres(options) => {
+            let store = PostgresStore::open(*options).await.map_err(Failure::failed)?;
+            let restored = store.restore(backup, args.replace).await;
+            store.close().await;
+            restored.map_err(Failure::failed)?
+        }
+    };
+    bar.finish_and_clear();
+    tell(output, &format!("restored into {}", store_url::without_password(&args.store)), &summary)
+}
+
+/// Makes the backup in a file of another name, and looks through it.
+async fn make(args: &BackupArgs, connection: &ConnectionArgs, partial: &Path) -> Result<BackupSummary, Failure> {
+    let bar = spinner("making the backup");
+    match &args.store {
+        Some(store) => {
+            let store = store_url::open(store).await?;
+            let made = store.backup(partial).await;
+            store.close().await;
+            made.map_err(Failure::failed)?;
+        }
+        None => download(connection, partial, &bar).await?,
+    }
+    bar.set_message("looking through it");
+    let backup = BackupFile::open(partial).map_err(Failure::failed)?;
+    if args.verify {
+        bar.set_message("looking through each history");
+        backup.look_through(history).map_err(Failure::failed)?;
+    }
+    File::open(partial).and_then(|file| file.sync_all()).map_err(|error| unwritable(partial, &error))?;
+    bar.finish_and_clear();
+    Ok(backup.summary().clone())
+}
+
+/// Whether events are one legal history. What is no instance has none.
+fn history(key: &lockkeeper_store::RecordKey, events: &[lockkeeper_store::Event]) -> Result<(), String> {
+    if WorkflowName::new(&key.space).is_err() {
+        return Ok(());
+    }
+    let entry = |event: &lockkeeper_store::Event| match serde_json::from_slice::<Entry>(&event.body) {
+        Ok(entry) => Ok((event.version, entry)),
+        Err(error) => Err(format!("version {}: {error}", event.version)),
+    };
+    let entries: Vec<(i64, Entry)> = events.iter().map(entry).collect::<Result<_, _>>()?;
+    check(entries.iter().map(|(version, entry)| (*version, entry)))
+}
+
+async fn download(connection: &ConnectionArgs, partial: &Path, bar: &ProgressBar) -> Result<(), Failure> {
+    let client = Client::new(connection)?;
+    let mut file = File::create(partial).map_err(|error| unwritable(partial, &error))?;
+    let mut response = match client.post_for_file("/v1/backup", SILENCE_MAX).await {
+        Ok(response) => response,
+        Err(error) => return Err(client.failure(error)),
+    };
+    let bytes = response.content_length();
+    if let Some(bytes) = bytes {
+        bar.set_length(bytes);
+        let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    }
+    bar.set_message("receiving the backup");
+    loop {
+        match response.chunk().await {
+            Ok(Some(piece)) => {
+                file.write_all(&piece).map_err(|error| unwritable(partial, &error))?;
+                bar.inc(piece.len() as u64);
+            }
+            Ok(None) => break,
+            Err(error) => return Err(Failure::failed(format!("the backup was cut short: {error}; try again"))),
+        }
+    }
+    file.flush().map_err(|error| unwritable(partial, &error))
+}
+
+/// A name in the same folder: what is there under it is left of an earlier try.
+fn beside(file: &Path) -> Result<PathBuf, Failure> {
+    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
+        return Err(Failure::usage(format!("{}: give the name of a file", file.display())));
+    };
+    let mut partial = name.to_owned();
+    partial.push(format!(".partial-{}", std::process::id()));
+    let partial = file.with_file_name(partial);
+    // A name that a process of the same number has left behind.
+    let _gone = fs::remove_file(&partial);
+    Ok(partial)
+}
+
+fn spinner(message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(message);
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+fn sync_folder(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| unwritable(folder, &error))
+}
+
+fn tell(output: &Output, what: &str, summary: &BackupSummary) -> Result<(), Failure> {
+    let BackupSummary { records, events, keys, content } = summary;
+    if output.is_json() {
+        let document = json!({ "records": records, "events": events, "keys": keys, "content": content });
+        return output.print(&document.to_string());
+    }
+    output.print(&format!(
+        "{what}: {records} records, {events} events, {keys} idempotency keys; content {}",
+        &content[..16]
+    ))
+}

@@ -1,0 +1,81 @@
+//! Forgetting: one statement, by one node at a time.
+
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+
+use super::failure;
+use super::pool::Share;
+use super::store::Shared;
+use super::values::{Parameter, name};
+use crate::CommitError;
+use crate::forget::{Forget, Forgotten};
+use crate::limits::PURGE_MAX;
+
+/// The call, for a schema. What is locked is being changed, and is left alone.
+pub(super) fn call(s: &str) -> String {
+    format!(
+        "WITH turn AS MATERIALIZED (
+             SELECT pg_try_advisory_xact_lock(1282100084, '{s}.records'::regclass::oid::bigint::bit(32)::integer) AS got),
+         locked AS MATERIALIZED (
+             SELECT r.record FROM {s}.records r WHERE (SELECT got FROM turn)
+                 AND r.space = $1 AND r.id = $2 AND r.version = $3 FOR UPDATE OF r SKIP LOCKED),
+         old AS MATERIALIZED (
+             SELECT e.record, e.version FROM {s}.events e
+             WHERE e.record = (SELECT record FROM locked) AND e.version <= $4 ORDER BY e.version LIMIT $5),
+         gone AS (
+             DELETE FROM {s}.events e USING old o WHERE e.record = o.record AND e.version = o.version
+             RETURNING e.xid::text::bigint AS xid),
+         counted AS MATERIALIZED (SELECT count(*) AS events, max(xid) AS last FROM gone),
+         noted AS (
+             INSERT INTO {s}.counters AS c (name, value)
+             SELECT n.name, n.value FROM counted
+                 CROSS JOIN LATERAL (VALUES ('feed_purges', 1), ('feed_purged', counted.last)) n (name, value)
+                 WHERE counted.events > 0
+             ON CONFLICT (name) DO UPDATE SET
+                 value = CASE c.name WHEN 'feed_purges' THEN c.value + 1 ELSE greatest(c.value, excluded.value) END),
+         replaced AS (
+             UPDATE {s}.records r SET primary_facet = $7, secondary_facet = $8, body = $9 FROM locked, counted
+             WHERE r.record = locked.record AND $6 AND counted.events < $5)
+         SELECT (SELECT got FROM turn), EXISTS (SELECT FROM locked), (SELECT events FROM counted)"
+    )
+}
+
+/// Forgets, at most so many events.
+pub(super) async fn forget(shared: &Shared, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
+    let (space, id) = name(&what.key);
+    let limit = limit.clamp(1, PURGE_MAX) as i64;
+    let replaces = what.replace.is_some();
+    let (primary, secondary, body) = match &what.replace {
+        Some((facets, body)) => (facets.primary.as_str(), facets.secondary.as_str(), &body[..]),
+        None => ("", "", &[][..]),
+    };
+    let parameters: [Parameter<'_>; 9] = [
+        (&space, Type::TEXT),
+        (&id, Type::TEXT),
+        (&what.version, Type::INT8),
+        (&what.upto, Type::INT8),
+        (&limit, Type::INT8),
+        (&replaces, Type::BOOL),
+        (&primary, Type::TEXT),
+        (&secondary, Type::TEXT),
+        (&body, Type::BYTEA),
+    ];
+    let connection = shared.connections.get(Share::Others).await.map_err(CommitError::Unavailable)?;
+    let change = connection.change(&shared.calls.forget, &parameters);
+    let Ok(answer) = timeout(shared.options.verdict_wait, change).await else {
+        connection.give_up();
+        return Err(CommitError::Unknown(shared.no_verdict()));
+    };
+    let rows = answer?;
+    connection.done();
+    let row = rows.first().ok_or_else(|| CommitError::Unknown("the database gave no answer".to_owned()))?;
+    let told =
+        row.try_get::<_, bool>(0).and_then(|turn| Ok((turn, row.try_get::<_, bool>(1)?, row.try_get::<_, i64>(2)?)));
+    Ok(match told.map_err(|error| CommitError::Unknown(failure::explain(&error)))? {
+        (false, ..) => Forgotten::Busy,
+        (true, false, _) => Forgotten::Changed,
+        (true, true, events) => {
+            Forgotten::Events { events: usize::try_from(events).unwrap_or(0), whole: events < limit }
+        }
+    })
+}
