@@ -16,6 +16,7 @@ use crate::commands::get::GetArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
+use crate::commands::migrate::MigrateArgs;
 use crate::commands::purge::PurgeArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::show::ShowArgs;
@@ -102,6 +103,7 @@ pub(crate) enum Command {
     Terminate(CloseArgs),
     /// Ends a run on request; its status becomes `canceled`.
     Cancel(CloseArgs),
+    Migrate(MigrateArgs),
     Lock(LockArgs),
     Token(TokenArgs),
     Backup(BackupArgs),
@@ -179,6 +181,9 @@ mod tests {
             "lockkeeper history w/1 --limit 0",
             "lockkeeper explain w",
             "lockkeeper terminate w/1",
+            "lockkeeper migrate w/1 --reason r --map a",
+            "lockkeeper migrate w --all --run 5 --reason r",
+            "lockkeeper migrate w/1",
             "lockkeeper serve --tls-cert a.pem",
             "lockkeeper token create",
             "lockkeeper lock",

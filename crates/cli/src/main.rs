@@ -73,6 +73,7 @@ async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::History(args) => commands::history::run(&args, &context()?).await?,
         Command::Watch(args) => commands::watch::run(&args, &context()?).await?,
         Command::Explain(args) => commands::explain::run(&args, &context()?).await?,
+        Command::Migrate(args) => commands::migrate::run(&args, &context()?).await?,
         Command::Terminate(args) => {
             commands::close::run(commands::close::Ending::Terminate, &args, &context()?).await?
         }

@@ -53,6 +53,8 @@ pub(crate) struct Judges {
     pub(crate) current: Option<Arc<Definition>>,
     /// The newest definition, or why there is none; read where the batch has a start, or there is no current one.
     pub(crate) newest: Option<Result<Arc<Definition>, Refusal>>,
+    /// The versions that migrations of the batch name, or why there is none.
+    pub(crate) targets: HashMap<i64, Result<Arc<Definition>, Refusal>>,
     /// The answer to whoever means an instance that is not there.
     pub(crate) missing: Option<Refusal>,
     /// Earlier runs of the id by the `request_id` that began them, as far as the batch has starts that give one.
@@ -252,7 +254,12 @@ impl Fold<'_> {
                 _ => return Err(self.judges.missing.clone().unwrap_or_else(unread)),
             }
         };
-        let known = Known { begun_before: self.begun_before(&pending.command.action), ..Known::from(&*definition) };
+        let target = self.target(&pending.command.action).transpose()?;
+        let known = Known {
+            definition: &definition,
+            begun_before: self.begun_before(&pending.command.action),
+            target: target.as_deref(),
+        };
         let decision = decide(known, self.current.as_deref(), &pending.command, self.clock.now())?;
         let (ended, change) = match decision {
             Decision::Stay(success) => return Ok(success),
@@ -285,12 +292,26 @@ impl Fold<'_> {
         self.events.extend(end);
         self.events.push(event);
         self.fences.add(pending);
-        if starts {
+        if let Some(target) = target {
+            if matches!(&pending.command.action, Action::Migrate(migrate) if migrate.to_version.is_none()) {
+                self.relied_on = Some(target.version());
+            }
+            self.definition = Some(target);
+        } else if starts {
             self.relied_on = Some(definition.version());
             self.definition = Some(definition);
         }
         self.current = Some(Arc::new(change.instance));
         Ok(change.success)
+    }
+
+    /// The version of the definition that a migration leads to.
+    fn target(&self, action: &Action) -> Option<Result<Arc<Definition>, Refusal>> {
+        let Action::Migrate(migrate) = action else { return None };
+        match migrate.to_version {
+            Some(version) => self.judges.targets.get(&version).cloned(),
+            None => self.judges.newest.clone(),
+        }
     }
 
     /// The earlier run that a start's `request_id` has begun.

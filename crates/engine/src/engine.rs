@@ -350,6 +350,10 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
             text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences + act
         }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
+        Action::Migrate(migrate) => {
+            let map: usize = migrate.state_map.iter().map(|(from, to)| from.len() + to.len() + FENCE_BYTES).sum();
+            migrate.reason.len() + map
+        }
         Action::Fire(_) => 0,
     };
     OVERHEAD_BYTES + roles + action

@@ -15,7 +15,7 @@ use crate::pending::Pending;
 pub(crate) fn given(command: &Command) -> impl Iterator<Item = (&str, i64)> {
     let fences = match &command.action {
         Action::Send(send) => Some(&send.fences),
-        Action::Start(_) | Action::Terminate(_) | Action::Cancel(_) | Action::Fire(_) => None,
+        Action::Start(_) | Action::Terminate(_) | Action::Cancel(_) | Action::Migrate(_) | Action::Fire(_) => None,
     };
     fences.into_iter().flatten().map(|(resource, fence)| (resource.as_str(), *fence))
 }

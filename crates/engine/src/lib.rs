@@ -20,6 +20,7 @@ mod feed;
 mod fences;
 mod leases;
 mod memory;
+mod migrations;
 mod pending;
 mod reads;
 mod retention;

@@ -37,6 +37,8 @@ pub enum Action {
     Terminate(Close),
     /// Ends the run on request: status `canceled`.
     Cancel(Close),
+    /// Moves the run to another version of its definition.
+    Migrate(Migrate),
     /// Does what is due on the instance. No door sends it: the engine does.
     Fire(Fire),
 }
@@ -128,6 +130,20 @@ impl Fire {
 pub struct Close {
     /// The run that the sender means; none: the current one.
     pub run: Option<Uuid>,
+    /// Why; recorded in the history.
+    pub reason: String,
+}
+
+/// Moves a run to another version of its definition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Migrate {
+    /// The run that the sender means; none: the current one.
+    pub run: Option<Uuid>,
+    /// The version to move to; none: the newest.
+    pub to_version: Option<i64>,
+    /// States of the version that the run is on, and those of the other that take their place. A state that is not named
+    /// is the one of its name.
+    pub state_map: BTreeMap<String, String>,
     /// Why; recorded in the history.
     pub reason: String,
 }

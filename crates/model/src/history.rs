@@ -25,6 +25,8 @@ pub enum Kind {
     Terminate,
     /// The run was canceled.
     Cancel,
+    /// The run was moved to another version of its definition.
+    Migrate,
     /// A timer was due: it moved the instance, or did not, and then the reason says why.
     Timer,
     /// The run was ended by its execution timeout.
@@ -50,8 +52,11 @@ pub struct Entry {
     pub at: Timestamp,
     /// The run it belongs to.
     pub run: Uuid,
-    /// The definition's version that judged it.
+    /// The definition's version that judged it; of a migration, the one that it led to.
     pub definition_version: i64,
+    /// The version of the definition before a migration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_definition_version: Option<i64>,
     /// The idempotency key it came with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -123,9 +128,17 @@ fn check_entry(entry: &Entry) -> Result<(), String> {
         Kind::Timer if after.is_none() => return Err("a timer of no time".to_owned()),
         Kind::Timer if reason.is_some() && !stays => return Err("a timer that moves and does not".to_owned()),
         Kind::Start => {}
+        Kind::Migrate if event.is_some() || from.is_none() => {
+            return Err("a migration sends no event, and comes from a state".to_owned());
+        }
+        Kind::Migrate if entry.from_definition_version.is_none_or(|before| before == entry.definition_version) => {
+            return Err("a migration leads from one version of the definition to another".to_owned());
+        }
         kind if from.is_none() => return Err(format!("a {kind:?} without a state that it comes from")),
         kind if kind.stays() && !stays => return Err(format!("a {kind:?} does not move")),
-        Kind::Terminate | Kind::Cancel if reason.is_none() => return Err(format!("a {kind:?} without a reason")),
+        Kind::Terminate | Kind::Cancel | Kind::Migrate if reason.is_none() => {
+            return Err(format!("a {kind:?} without a reason"));
+        }
         Kind::Delegate | Kind::AddApprover if subject.is_none() => return Err(format!("a {kind:?} of nobody")),
         _ => {}
     }
@@ -153,6 +166,14 @@ fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
         _ if entry.from.as_ref() != Some(&before.to) => {
             Err(format!("it comes from {:?}, but the instance was in {:?}", entry.from, before.to))
         }
+        (Kind::Migrate, _) if entry.from_definition_version != Some(before.definition_version) => Err(format!(
+            "it leads on from version {:?} of the definition, but the run was on {}",
+            entry.from_definition_version, before.definition_version
+        )),
+        (kind, _) if kind != Kind::Migrate && entry.definition_version != before.definition_version => Err(format!(
+            "version {} of the definition judged it, but the run is on {}",
+            entry.definition_version, before.definition_version
+        )),
         _ => Ok(()),
     }
 }

@@ -150,6 +150,9 @@ pub struct Entered {
     pub from: Option<String>,
     /// The version on which the entering move was decided (the visit's first version less one).
     pub decided_on: i64,
+    /// When; not known of visits that began before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 /// One principal's vote for one event of the current visit.

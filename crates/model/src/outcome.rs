@@ -41,6 +41,27 @@ pub struct Success {
     /// How far the approval is, for `pending_approval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// What a migration did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
+}
+
+/// What a migration did to a run, or would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Migration {
+    /// The definition's version before.
+    pub from_version: i64,
+    /// The definition's version after.
+    pub to_version: i64,
+    /// The state before.
+    pub from_state: String,
+    /// The state after.
+    pub to_state: String,
+    /// Who had voted in the visit: their votes are void, since what was voted for may be another thing now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes_dropped: Vec<String>,
+    /// Timers of the visit after the migration.
+    pub timers: usize,
 }
 
 /// How far an approval is.
@@ -219,6 +240,16 @@ pub enum Refusal {
         /// How it ended.
         status: Status,
     },
+    /// The run cannot be on that version of the definition, as it stands or as the states are mapped.
+    #[error("{detail}")]
+    NotMigratable {
+        /// Why, and what to write.
+        detail: String,
+        /// The state that the run is in.
+        state: String,
+        /// States of the other version that are not final.
+        states: Vec<String>,
+    },
     /// The idempotency key belongs to another command.
     #[error("the idempotency key {key:?} was used for another command or by another actor: use a new key")]
     KeyReused {
@@ -367,6 +398,7 @@ impl Refusal {
             Self::Unknown { .. } => "LK0024",
             Self::NotApplied { .. } => "LK0025",
             Self::ActRefused { .. } => "LK0028",
+            Self::NotMigratable { .. } => "LK0035",
         }
     }
 
@@ -397,6 +429,7 @@ impl Refusal {
             Self::Unknown { .. } => "unknown",
             Self::NotApplied { .. } => "not_applied",
             Self::ActRefused { .. } => "act_refused",
+            Self::NotMigratable { .. } => "not_migratable",
         }
     }
 

@@ -111,6 +111,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(r::feed::follow))
         .routes(routes!(r::closes::terminate))
         .routes(routes!(r::closes::cancel))
+        .routes(routes!(r::migrations::migrate))
         .routes(routes!(r::transitions::send))
         .routes(routes!(r::locks::acquire::several))
         .routes(routes!(r::locks::acquire::one))

@@ -76,6 +76,7 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::AlreadyClosed { .. }
         | Refusal::KeyReused { .. }
         | Refusal::ActRefused { .. }
+        | Refusal::NotMigratable { .. }
         | Refusal::NotApplied { .. } => StatusCode::CONFLICT,
         Refusal::GuardRejected { .. }
         | Refusal::GuardError { .. }
@@ -130,6 +131,7 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::LeaseTimeout { resource, waited_ms, .. } => json!({ "resource": resource, "waited_ms": waited_ms }),
         Refusal::AlreadyRunning { run } => json!({ "run": run }),
         Refusal::AlreadyClosed { run, status } => json!({ "run": run, "run_status": status }),
+        Refusal::NotMigratable { state, states, .. } => json!({ "state": state, "states": states }),
         Refusal::KeyReused { key } => json!({ "key": key }),
         Refusal::GuardRejected { guard } => json!({ "guard": guard }),
         Refusal::GuardError { expression, .. } => json!({ "expression": expression }),

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use lockkeeper_engine::{Answer, HistoryItem};
+use lockkeeper_model::outcome::Migration;
 use lockkeeper_model::{Definition, Entry, Instance, InstanceKey, Kind, Status, Success, Timer};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::problem::Problem;
 /// A command that succeeded, and where the instance stands since.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SuccessView {
-    /// `started`, `attached`, `applied`, `already_applied` or `pending_approval`.
+    /// `started`, `attached`, `applied`, `already_applied`, `pending_approval`, or `dry_run`: nothing was done.
     #[schema(example = "applied")]
     outcome: &'static str,
     id: String,
@@ -30,6 +31,29 @@ pub(crate) struct SuccessView {
     /// How far the approval is, with `pending_approval`.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<ApprovalView>,
+    /// What a migration did, or would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<MigrationView>,
+}
+
+/// What a migration did to a run, or would do.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MigrationView {
+    from_version: i64,
+    to_version: i64,
+    from_state: String,
+    to_state: String,
+    /// Who had voted in the visit: their votes are void.
+    votes_dropped: Vec<String>,
+    /// Timers of the visit after it.
+    timers: usize,
+}
+
+impl From<Migration> for MigrationView {
+    fn from(migration: Migration) -> Self {
+        let Migration { from_version, to_version, from_state, to_state, votes_dropped, timers } = migration;
+        Self { from_version, to_version, from_state, to_state, votes_dropped, timers }
+    }
 }
 
 /// An instance as last committed.
@@ -80,7 +104,8 @@ pub(crate) struct TimerView {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryView {
     version: i64,
-    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `timer` or `timed_out`.
+    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `migrate`, `timer` or
+    /// `timed_out`.
     #[schema(value_type = String, example = "move")]
     kind: Kind,
     event: Option<String>,
@@ -101,6 +126,9 @@ pub(crate) struct HistoryView {
     at: DateTime<Utc>,
     run: Uuid,
     definition_version: i64,
+    /// The version of the definition before a migration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_definition_version: Option<i64>,
     /// The idempotency key that the command came with.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
@@ -149,8 +177,18 @@ impl From<Success> for SuccessView {
             version: success.version,
             state: success.state,
             status: success.status.as_str(),
+            migration: success.migration.map(MigrationView::from),
             approval: success.approval.map(ApprovalView::from),
         }
+    }
+}
+
+impl SuccessView {
+    /// What a command would be answered that was not carried out.
+    pub(crate) fn rehearsed(success: Success) -> Self {
+        let changes = success.migration.is_some();
+        let view = Self::from(success);
+        if changes { Self { outcome: "dry_run", ..view } } else { view }
     }
 }
 
@@ -203,9 +241,24 @@ fn timer_view(instance: &Instance, timer: &Timer, definition: &Definition) -> Ti
 
 impl From<HistoryItem> for HistoryView {
     fn from(item: HistoryItem) -> Self {
-        let Entry { kind, event, from, to, actor, at, run, definition_version, key, after, data, reason, .. } =
-            item.entry;
-        let Entry { approved_by, on_behalf_of, subject, .. } = item.entry;
+        let Entry {
+            kind,
+            event,
+            from,
+            to,
+            actor,
+            at,
+            run,
+            definition_version,
+            from_definition_version,
+            key,
+            after,
+            data,
+            reason,
+            approved_by,
+            on_behalf_of,
+            subject,
+        } = item.entry;
         Self {
             version: item.version,
             kind,
@@ -220,6 +273,7 @@ impl From<HistoryItem> for HistoryView {
             at,
             run,
             definition_version,
+            from_definition_version,
             key,
             data: (!data.is_empty()).then_some(Value::Object(data)),
             reason,

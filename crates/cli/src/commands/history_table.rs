@@ -35,7 +35,7 @@ pub(crate) fn line(output: &Output, item: &Value) -> String {
     let row = row(item);
     let colour = match row[2].as_str() {
         "terminate" | "cancel" | "timed_out" => Colour::Red,
-        "vote" | "timer" | "delegate" | "add_approver" | "recall" => Colour::Yellow,
+        "vote" | "timer" | "migrate" | "delegate" | "add_approver" | "recall" => Colour::Yellow,
         _ => Colour::Green,
     };
     columns(row.iter().map(|cell| printable(cell)), |kind| output.paint(colour, kind))
@@ -88,6 +88,10 @@ fn detail(item: &Value) -> String {
     }
     if field::is_given(item, "subject") {
         parts.push(field::text(item, "subject"));
+    }
+    if field::is_given(item, "from_definition_version") {
+        let (from, to) = (field::text(item, "from_definition_version"), field::text(item, "definition_version"));
+        parts.push(format!("version {from} > {to} of the definition"));
     }
     if field::is_given(item, "reason") {
         parts.push(field::text(item, "reason"));

@@ -11,6 +11,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod migrate;
 pub(crate) mod purge;
 pub(crate) mod send;
 pub(crate) mod show;

@@ -18,6 +18,17 @@ struct Success {
     state: String,
     status: Option<String>,
     approval: Option<Value>,
+    migration: Option<Migration>,
+}
+
+/// What a migration did, or would do.
+#[derive(Debug, Deserialize)]
+struct Migration {
+    from_version: i64,
+    to_version: i64,
+    from_state: String,
+    to_state: String,
+    votes_dropped: Vec<String>,
 }
 
 /// Prints an answer: the server's JSON, or one line.
@@ -40,7 +51,19 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
     if let Some(approval) = &success.approval {
         text.push_str(&format!("; {}", votes(approval)));
     }
-    if replayed {
+    if let Some(migration) = &success.migration {
+        let Migration { from_version, to_version, from_state, to_state, votes_dropped } = migration;
+        text.push_str(&format!("; the definition's version {from_version} > {to_version}"));
+        if from_state != to_state {
+            text.push_str(&format!(", state {from_state} > {to_state}"));
+        }
+        if !votes_dropped.is_empty() {
+            text.push_str(&format!("; void are the votes of {}", votes_dropped.join(", ")));
+        }
+    }
+    if replayed && success.outcome == "started" {
+        text.push_str(" (it had begun before)");
+    } else if replayed {
         text.push_str(" (the answer that this key had before)");
     }
     printable(&text)

@@ -24,8 +24,8 @@ pub(super) fn check(commands: &[Command]) -> Result<(), AtomicFailure> {
     let mut fences: BTreeMap<&str, i64> = BTreeMap::new();
     for (index, command) in commands.iter().enumerate() {
         codec::check_key(command).map_err(|refusal| failed(index, refusal))?;
-        if matches!(command.action, Action::Start(_)) {
-            let detail = "a start cannot be one of several moves that happen together".to_owned();
+        if matches!(command.action, Action::Start(_) | Action::Migrate(_)) {
+            let detail = "a start, or a migration, cannot be one of several moves that happen together".to_owned();
             return Err(failed(index, Refusal::Malformed { detail }));
         }
         for (resource, fence) in fences::given(command) {

@@ -64,11 +64,12 @@ impl Attempt<'_> {
         let definitions = &self.inner.definitions;
         let workflow = &self.key.workflow;
         let is_start = |pending: &Pending| matches!(pending.command.action, Action::Start(_));
+        let needs_newest = |pending: &Pending| needs_newest(&pending.command.action);
         let current = match &snapshot.instance {
             Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
             None => None,
         };
-        let newest = match batch.iter().any(is_start) || current.is_none() {
+        let newest = match batch.iter().any(needs_newest) || current.is_none() {
             true => Some(definitions.newest(workflow).await),
             false => None,
         };
@@ -81,29 +82,54 @@ impl Attempt<'_> {
             }),
             _ => None,
         };
-        Ok(Judges { current, newest, missing, begun_before: HashMap::new() })
+        let mut targets = HashMap::new();
+        for version in batch.iter().filter_map(|pending| target(&pending.command.action)) {
+            targets.insert(version, definitions.version(workflow, version).await);
+        }
+        Ok(Judges { current, newest, missing, targets, begun_before: HashMap::new() })
     }
 
     /// The definitions that the batch needs, if all of them are in memory.
     pub(super) fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
         let definitions = &self.inner.definitions;
         let workflow = &self.key.workflow;
-        let starts = batch.iter().any(|pending| matches!(pending.command.action, Action::Start(_)));
+        let newest_needed = batch.iter().any(|pending| needs_newest(&pending.command.action));
         let current = match &snapshot.instance {
             Some(instance) => Some(definitions.compiled(workflow, instance.definition_version)?),
             None => None,
         };
-        let newest = match starts || current.is_none() {
+        let newest = match newest_needed || current.is_none() {
             true => Some(Ok(definitions.newest_compiled(workflow)?)),
             false => None,
         };
+        let named = batch.iter().filter_map(|pending| target(&pending.command.action));
+        let targets = named.map(|version| Some((version, Ok(definitions.compiled(workflow, version)?))));
+        let targets = targets.collect::<Option<HashMap<_, _>>>()?;
         let all_start = batch.iter().all(|pending| matches!(pending.command.action, Action::Start(_)));
         // Whoever means an instance that is not there is told what is: that takes a look into the store.
         (current.is_some() || all_start).then_some(Judges {
             current,
             newest,
             missing: None,
+            targets,
             begun_before: HashMap::new(),
         })
+    }
+}
+
+/// Whether the newest version of the definition is asked for.
+fn needs_newest(action: &Action) -> bool {
+    match action {
+        Action::Start(_) => true,
+        Action::Migrate(migrate) => migrate.to_version.is_none(),
+        _ => false,
+    }
+}
+
+/// The version of the definition that is asked for by its number.
+fn target(action: &Action) -> Option<i64> {
+    match action {
+        Action::Migrate(migrate) => migrate.to_version,
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@ mod batches;
 mod faulty_locks;
 mod fences;
 mod leases;
+mod migrations;
 mod nodes;
 mod retention;
 mod rungs;

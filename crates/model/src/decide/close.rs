@@ -16,14 +16,7 @@ pub(super) fn close(
     status: Status,
     kind: Kind,
 ) -> Result<Change, Refusal> {
-    let reason = close.reason.trim();
-    if reason.is_empty() {
-        return Err(malformed("a reason is needed: write why the run is ended"));
-    }
-    if close.reason.len() > REASON_BYTES_MAX {
-        let bytes = close.reason.len();
-        return Err(malformed(format!("the reason has {bytes} bytes; at most {REASON_BYTES_MAX} are allowed")));
-    }
+    check_reason(&close.reason, "the run is ended")?;
     check_run(current, close.run)?;
     if current.status.is_closed() {
         return Err(Refusal::AlreadyClosed { run: current.run, status: current.status });
@@ -45,6 +38,7 @@ pub(super) fn close(
         at: now,
         run: current.run,
         definition_version: current.definition_version,
+        from_definition_version: None,
         key: command.idempotency_key.clone(),
         after: None,
         data: Data::new(),
@@ -55,6 +49,18 @@ pub(super) fn close(
     };
     let success = success(command, &instance, SuccessKind::Applied);
     Ok(Change { instance, entry, success })
+}
+
+/// Refuses a reason that is none, or too long; `what` it is to explain.
+pub(super) fn check_reason(reason: &str, what: &str) -> Result<(), Refusal> {
+    if reason.trim().is_empty() {
+        return Err(malformed(format!("a reason is needed: write why {what}")));
+    }
+    if reason.len() > REASON_BYTES_MAX {
+        let bytes = reason.len();
+        return Err(malformed(format!("the reason has {bytes} bytes; at most {REASON_BYTES_MAX} are allowed")));
+    }
+    Ok(())
 }
 
 /// Refuses a command that means another run.

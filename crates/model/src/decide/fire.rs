@@ -107,7 +107,7 @@ impl Fired<'_> {
             enter(&mut instance, machine, target, self.now);
             // No event has led here: whoever sends one has not been answered by this.
             let (from, decided_on) = (Some(self.current.state.clone()), self.current.version);
-            instance.entered = Entered { event: None, from, decided_on };
+            instance.entered = Entered { event: None, from, decided_on, at: Some(self.now) };
         }
         Ok(instance)
     }
@@ -156,6 +156,7 @@ impl Fired<'_> {
             at: self.now,
             run: self.current.run,
             definition_version: self.definition.version(),
+            from_definition_version: None,
             key: None,
             after: after.map(str::to_owned),
             data: Data::new(),

@@ -4,6 +4,7 @@ mod acts;
 mod close;
 mod data;
 mod fire;
+mod migrate;
 mod send;
 mod start;
 mod visit;
@@ -49,11 +50,13 @@ pub struct Known<'a> {
     pub definition: &'a Definition,
     /// The run that a start's `request_id` began and that is no longer the current one, if there is such a run.
     pub begun_before: Option<EndedRun>,
+    /// The version of the definition that a migration leads to.
+    pub target: Option<&'a Definition>,
 }
 
 impl<'a> From<&'a Definition> for Known<'a> {
     fn from(definition: &'a Definition) -> Self {
-        Self { definition, begun_before: None }
+        Self { definition, begun_before: None, target: None }
     }
 }
 
@@ -77,6 +80,7 @@ pub fn decide<'a>(
         Action::Send(send) => send::send(definition, existing(current)?, command, send, now),
         Action::Terminate(close) => closing(current, command, close, now, Status::Terminated, Kind::Terminate),
         Action::Cancel(close) => closing(current, command, close, now, Status::Canceled, Kind::Cancel),
+        Action::Migrate(migrate) => migrate::migrate(&known, existing(current)?, command, migrate, now),
         Action::Fire(fire) => fire::fire(definition, existing(current)?, command, fire, now),
     }
 }
@@ -172,5 +176,6 @@ fn success(command: &Command, instance: &Instance, outcome: SuccessKind) -> Succ
         state: instance.state.clone(),
         status: instance.status,
         approval: None,
+        migration: None,
     }
 }

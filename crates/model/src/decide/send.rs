@@ -424,6 +424,7 @@ impl<'a> Judged<'a> {
             at: self.now,
             run: self.current.run,
             definition_version: self.definition_version,
+            from_definition_version: None,
             key: self.command.idempotency_key.clone(),
             after: None,
             data: self.send.data.clone(),

@@ -16,7 +16,7 @@ impl Judged<'_> {
         super::enter(instance, self.machine, target, self.now);
         let event = event.map(str::to_owned);
         let (from, decided_on) = (Some(self.current.state.clone()), self.current.version);
-        instance.entered = Entered { event, from, decided_on };
+        instance.entered = Entered { event, from, decided_on, at: Some(self.now) };
     }
 
     /// The states to which `transition` may lead back now, the last one first; none for one that leads forward.

@@ -94,7 +94,7 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         started_by: command.actor.id.clone(),
         started_at: at,
         updated_at: at,
-        entered: Entered { event: None, from: None, decided_on: 0 },
+        entered: Entered { event: None, from: None, decided_on: 0, at: None },
         votes: Vec::new(),
         delegations: Vec::new(),
         additions: Vec::new(),

@@ -29,7 +29,7 @@ impl World {
             started_by: "ann".to_owned(),
             started_at: at(1_700_000_000),
             updated_at: at(1_700_000_000),
-            entered: Entered { event: None, from: None, decided_on: 6 },
+            entered: Entered { event: None, from: None, decided_on: 6, at: None },
             votes: Vec::new(),
             delegations: Vec::new(),
             additions: Vec::new(),

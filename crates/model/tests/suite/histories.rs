@@ -16,6 +16,7 @@ fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
         at: at(0),
         run: Uuid::from_u128(1),
         definition_version: 1,
+        from_definition_version: None,
         key: None,
         after: (kind == Kind::Timer).then(|| "72h".to_owned()),
         data: lockkeeper_model::Data::new(),
@@ -60,6 +61,12 @@ fn what_cannot_follow_is_found() {
     let moved = || entry(Kind::Move, Some("a"), "b");
     let vote = || entry(Kind::Vote, Some("a"), "a");
     let closed = || entry(Kind::Cancel, Some("a"), "a");
+    let migrated = |from: i64, to: i64| Entry {
+        definition_version: to,
+        from_definition_version: Some(from),
+        reason: Some("why".to_owned()),
+        ..entry(Kind::Migrate, Some("a"), "a")
+    };
     let of_run = |run: u128, entry: Entry| Entry { run: Uuid::from_u128(run), ..entry };
     for (name, entries) in [
         ("from elsewhere", vec![start(), moved(), moved()]),
@@ -78,6 +85,13 @@ fn what_cannot_follow_is_found() {
         ("a time that is over and moves", vec![entry(Kind::TimedOut, Some("a"), "b")]),
         ("an end without a reason", vec![Entry { reason: None, ..closed() }]),
         ("a move without an event", vec![Entry { event: None, ..moved() }]),
+        ("judged by another version", vec![start(), Entry { definition_version: 2, ..moved() }]),
+        ("a migration from nowhere", vec![Entry { from: None, ..migrated(1, 2) }]),
+        ("a migration to where it was", vec![migrated(2, 2)]),
+        ("a migration without a reason", vec![Entry { reason: None, ..migrated(1, 2) }]),
+        ("a migration from another version", vec![start(), migrated(3, 2)]),
+        ("a migration after the end", vec![start(), closed(), migrated(1, 2)]),
+        ("on by the version before", vec![start(), migrated(1, 2), moved()]),
         ("a voter twice", vec![Entry { approved_by: vec!["x".into(), "y".into(), "x".into()], ..moved() }]),
     ] {
         let entries: Vec<_> = (1..).zip(entries).collect();

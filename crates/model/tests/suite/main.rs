@@ -12,6 +12,7 @@ mod histories;
 mod imports;
 mod lists;
 mod lock_keys;
+mod migrations;
 mod moves;
 mod properties;
 mod returns;

@@ -32,15 +32,13 @@ pub(crate) struct StartBody {
     data: Data,
     /// Whether the id may run again after its last run has ended: `allow_duplicate` (the default),
     /// `allow_duplicate_failed_only` (unless that run has completed) or `reject_duplicate`.
-    #[serde(default)]
     #[schema(value_type = Option<String>, example = "allow_duplicate")]
-    reuse_policy: ReusePolicy,
+    reuse_policy: Option<ReusePolicy>,
     /// What happens while a run of the id has not ended: `fail` (the default; 409 `already_running`), `use_existing` (200
     /// `attached`) or `terminate_existing` (that run is terminated and the new one begins, in one commit; not with
     /// `reject_duplicate`).
-    #[serde(default)]
     #[schema(value_type = Option<String>, example = "fail")]
-    conflict_policy: ConflictPolicy,
+    conflict_policy: Option<ConflictPolicy>,
     /// Names this start among those of the id, 1 to 256 bytes: sent again under the same name it begins nothing further.
     /// While its run goes on the answer is `started` with that run, afterwards 409 `already_closed`, whatever the policies.
     /// Remembered as long as the run is the id's last one, and for seven days after another has followed it. An
@@ -88,8 +86,8 @@ pub(crate) async fn start(
     let start = Start {
         run: Uuid::new_v4(),
         data: body.data,
-        reuse_policy: body.reuse_policy,
-        conflict_policy: body.conflict_policy,
+        reuse_policy: body.reuse_policy.unwrap_or_default(),
+        conflict_policy: body.conflict_policy.unwrap_or_default(),
         request_id: body.request_id,
         execution_timeout_ms: body.execution_timeout_ms,
     };

@@ -11,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod locks;
 pub(crate) mod metrics;
+pub(crate) mod migrations;
 pub(crate) mod purge;
 pub(crate) mod tokens;
 pub(crate) mod transitions;

@@ -21,6 +21,7 @@ const EXPLAIN: &str = "/v1/workflows/{workflow}/instances/{id}/explain";
 const PURGE: &str = "/v1/workflows/{workflow}/purge";
 const EVENTS: &str = "/v1/workflows/{workflow}/instances/{id}/events";
 const TERMINATE: &str = "/v1/workflows/{workflow}/instances/{id}/terminate";
+const MIGRATE: &str = "/v1/workflows/{workflow}/instances/{id}/migrate";
 const CANCEL: &str = "/v1/workflows/{workflow}/instances/{id}/cancel";
 
 /// What the second try of `ann` is called, by the token `admin`: it must not change, for clients on all nodes.
@@ -118,7 +119,12 @@ fn ends() -> Vec<Request> {
         post(CANCEL, "/v1/workflows/item/instances/j/cancel", reason(), 409),
         post(TERMINATE, "/v1/workflows/item/instances/j/terminate", reason(), 409),
         post(INSTANCES, "/v1/workflows/item/instances", json!({ "id": "j" }), 201),
+        post(INSTANCES, "/v1/workflows/item/instances", json!({ "id": "j", "conflict_policy": "use_existing" }), 200),
+        post(MIGRATE, "/v1/workflows/item/instances/j/migrate", json!({ "reason": "" }), 400),
+        post(MIGRATE, "/v1/workflows/item/instances/j/migrate", reason(), 200),
+        post(MIGRATE, "/v1/workflows/item/instances/nobody/migrate", reason(), 404),
         post(TERMINATE, "/v1/workflows/item/instances/j/terminate", reason(), 200),
+        post(MIGRATE, "/v1/workflows/item/instances/j/migrate", reason(), 409),
         post(TERMINATE, "/v1/workflows/item/instances/nobody/terminate", reason(), 404),
         get(HISTORY, "/v1/workflows/item/instances/j/history", 200),
         get(INSTANCES, "/v1/workflows/item/instances", 200),

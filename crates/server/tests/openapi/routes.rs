@@ -6,7 +6,7 @@ use crate::document::{METHODS, document, operations};
 use crate::running::Running;
 
 /// The routes of the pinned interface that this version has.
-const PINNED: [(&str, &str); 31] = [
+const PINNED: [(&str, &str); 32] = [
     ("PUT", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows/{workflow}"),
     ("GET", "/v1/workflows"),
@@ -18,6 +18,7 @@ const PINNED: [(&str, &str); 31] = [
     ("POST", "/v1/workflows/{workflow}/instances/{id}/events"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/terminate"),
     ("POST", "/v1/workflows/{workflow}/instances/{id}/cancel"),
+    ("POST", "/v1/workflows/{workflow}/instances/{id}/migrate"),
     ("POST", "/v1/transitions"),
     ("GET", "/v1/events"),
     ("POST", "/v1/locks/acquire"),

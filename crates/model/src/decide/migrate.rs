@@ -1,0 +1,167 @@
+//! Moving a run to another version of its definition.
+//!
+//! The run goes on in the state of the same name, or in the one that the sender maps it to. It is no way around a rule: it
+//! ends no run, and a map leads past no approval. Whoever may migrate is the door's to say; who did is in the history.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::close::{check_reason, check_run};
+use super::{Change, Decision, Known, enter, malformed, next_version, success};
+use crate::command::Migrate;
+use crate::definition::machine::{Machine, State};
+use crate::instance::{Entered, Timer};
+use crate::limits::STATES_MAX;
+use crate::outcome::{Migration, SuccessKind};
+use crate::{Command, Data, Definition, Entry, Instance, Kind, Refusal, Timestamp};
+
+/// Judges `migrate` on `current`.
+pub(super) fn migrate(
+    known: &Known<'_>,
+    current: &Instance,
+    command: &Command,
+    migrate: &Migrate,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
+    check_reason(&migrate.reason, "the run is moved to another version")?;
+    if migrate.state_map.len() > STATES_MAX {
+        return Err(malformed(format!("`state_map` has more than {STATES_MAX} states")));
+    }
+    check_run(current, migrate.run)?;
+    if current.status.is_closed() {
+        return Err(Refusal::AlreadyClosed { run: current.run, status: current.status });
+    }
+    let (old, new) = (known.definition, known.target.ok_or_else(|| malformed("name the version to move to"))?);
+    if new.version() == current.definition_version {
+        return Ok(Decision::Stay(success(command, current, SuccessKind::AlreadyApplied)));
+    }
+    let at = destination(old, new, current, migrate)?;
+    let state = &new.machine().states[at];
+    let data = fitting(new, current)?;
+    let mut instance = Instance { version: next_version(current.version)?, updated_at: now, ..current.clone() };
+    instance.definition_version = new.version();
+    instance.data = data;
+    let votes_dropped: Vec<String> = instance.votes.drain(..).map(|vote| vote.actor).collect();
+    // What else was done about the approvals of the old version says nothing of the new one's.
+    instance.delegations.clear();
+    instance.additions.clear();
+    instance.undo = None;
+    if state.name == current.state {
+        instance.timers = timers_going_on(old, state, current);
+    } else {
+        enter(&mut instance, new.machine(), at, now);
+        instance.entered = Entered { event: None, from: None, decided_on: current.version, at: Some(now) };
+    }
+    let entry = Entry {
+        kind: Kind::Migrate,
+        event: None,
+        from: Some(current.state.clone()),
+        to: instance.state.clone(),
+        actor: command.actor.clone(),
+        at: now,
+        run: current.run,
+        definition_version: new.version(),
+        from_definition_version: Some(current.definition_version),
+        key: command.idempotency_key.clone(),
+        after: None,
+        data: Data::new(),
+        reason: Some(migrate.reason.clone()),
+        approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
+    };
+    let mut success = success(command, &instance, SuccessKind::Applied);
+    success.migration = Some(Migration {
+        from_version: current.definition_version,
+        to_version: new.version(),
+        from_state: current.state.clone(),
+        to_state: instance.state.clone(),
+        votes_dropped,
+        timers: instance.timers.len(),
+    });
+    Ok(Decision::Change(Box::new(Change { instance, entry, success })))
+}
+
+/// The state of `new` in which the run goes on.
+fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: &Migrate) -> Result<usize, Refusal> {
+    let (machine, version) = (new.machine(), new.version());
+    let refuse = |detail: String| {
+        let open = machine.states.iter().filter(|state| state.ends_as.is_none());
+        let states: Vec<String> = open.map(|state| state.name.clone()).collect();
+        let detail = format!("{detail}; states of version {version} that are not final: {}", states.join(", "));
+        Refusal::NotMigratable { detail, state: current.state.clone(), states }
+    };
+    if let Some((from, to)) = migrate.state_map.iter().find(|(_, to)| machine.find(to).is_none()) {
+        return Err(refuse(format!("`state_map` maps {from:?} to {to:?}, which version {version} has not")));
+    }
+    let mapped = migrate.state_map.get(&current.state);
+    let name = mapped.unwrap_or(&current.state);
+    let Some(at) = machine.find(name) else {
+        return Err(refuse(format!(
+            "version {version} has no state {name:?}, in which the instance is: map it, {name:?} to one of that version's"
+        )));
+    };
+    let state = &machine.states[at];
+    if state.ends_as.is_some() {
+        return Err(refuse(format!(
+            "{name:?} is final in version {version}, and a migration ends no run: map {:?} to another state, or end the \
+             run by an event before",
+            current.state
+        )));
+    }
+    let led_past = *name != current.state && !unapproved(machine).contains(&at);
+    let was_free = old.machine().find(&current.state).is_none_or(|at| unapproved(old.machine()).contains(&at));
+    if led_past && was_free {
+        return Err(refuse(format!(
+            "{name:?} is reached only by an approval in version {version}, and {:?} was reached without: a map leads past \
+             no approval; map it to a state before that one",
+            current.state
+        )));
+    }
+    Ok(at)
+}
+
+/// The data, if it is as the schema of `new` has it.
+fn fitting(new: &Definition, current: &Instance) -> Result<Arc<Data>, Refusal> {
+    let Some(schema) = new.machine().schema() else { return Ok(current.data.clone()) };
+    schema.check((*current.data).clone()).map(Arc::new).map_err(|wrong| {
+        let version = new.version();
+        let detail = format!(
+            "the data is not as the schema of version {version} has it: {wrong}; bring it there by an event before, or let \
+             the schema allow it"
+        );
+        Refusal::NotMigratable { detail, state: current.state.clone(), states: Vec::new() }
+    })
+}
+
+/// The states that can be reached from the first one without an approval.
+fn unapproved(machine: &Machine) -> HashSet<usize> {
+    let mut reached = HashSet::from([machine.initial]);
+    let mut left = vec![machine.initial];
+    while let Some(at) = left.pop() {
+        let state = &machine.states[at];
+        let events = state.transitions.iter().filter(|transition| transition.approval.is_none());
+        let timed = state.after.iter().flat_map(|after| &after.ways);
+        for target in events.chain(timed).filter_map(|transition| transition.target) {
+            if reached.insert(target) {
+                left.push(target);
+            }
+        }
+    }
+    reached
+}
+
+/// The timers of a visit that goes on in `state` as another version has it, counted from when it began. One that has fired
+/// before does not fire again.
+fn timers_going_on(old: &Definition, state: &State, current: &Instance) -> Vec<Timer> {
+    let before = old.machine().find(&current.state).map(|at| &old.machine().states[at].after);
+    let before = before.map(Vec::as_slice).unwrap_or_default();
+    let waits = |place: usize| current.timers.iter().any(|timer| timer.after == place);
+    let has_fired = |timer: &Timer| {
+        let delay = state.after[timer.after].delay;
+        before.iter().enumerate().any(|(place, after)| after.delay == delay && !waits(place))
+    };
+    let mut timers = state.timers(current.entered.at.unwrap_or(current.updated_at));
+    timers.retain(|timer| !has_fired(timer));
+    timers
+}

@@ -1,0 +1,180 @@
+//! Moving a run to another version of its definition.
+
+use std::collections::BTreeMap;
+
+use lockkeeper_model::{
+    Action, Command, Decision, Definition, Entry, Format, Instance, Kind, Known, Migrate, Refusal, Status, decide,
+    history,
+};
+
+use crate::support::{Case, actor, at, key_of};
+
+const OLD: &str = "
+workflow: case
+initial: draft
+states:
+  draft: {on: {submit: review, skip: packing}}
+  review:
+    on: {approve: {target: packing, approval: {quorum: 2}}, reject: rejected}
+    after: {1h: rejected, 2h: {assign: {late: 'true'}}}
+  packing: {on: {ship: done}}
+  rejected: {type: final, status: failed}
+  done: {type: final}
+";
+
+/// `review` is called `checking`, what comes after it `picking`, and there is one more way to be late.
+const NEW: &str = "
+workflow: case
+initial: draft
+states:
+  draft: {on: {submit: checking}}
+  checking:
+    on: {approve: {target: picking, approval: {quorum: 3}}, reject: rejected}
+    after: {30m: rejected}
+  picking: {on: {ship: done}}
+  rejected: {type: final, status: failed}
+  done: {type: final}
+";
+
+fn version(text: &str, version: i64) -> Definition {
+    Definition::read(text, Format::Yaml).unwrap_or_else(|problems| panic!("{problems:?}")).with_version(version)
+}
+
+fn migration(map: &[(&str, &str)]) -> Migrate {
+    let state_map: BTreeMap<String, String> =
+        map.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
+    Migrate { state_map, reason: "renamed".to_owned(), ..Migrate::default() }
+}
+
+fn judge(case: &Case, new: &Definition, migrate: Migrate, seconds: i64) -> Result<Decision, Refusal> {
+    let command = Command {
+        instance: key_of("case"),
+        action: Action::Migrate(migrate),
+        actor: actor("root[admin]"),
+        idempotency_key: None,
+    };
+    let known = Known { target: Some(new), ..Known::from(&case.definition) };
+    decide(known, case.current.as_ref(), &command, at(seconds))
+}
+
+fn changed(decision: Result<Decision, Refusal>) -> (Instance, Entry) {
+    match decision.unwrap_or_else(|refusal| panic!("{refusal}")) {
+        Decision::Change(change) => (change.instance, change.entry),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(decision: Result<Decision, Refusal>) -> String {
+    match decision {
+        Err(Refusal::NotMigratable { detail, states, .. }) => {
+            assert_eq!(states, ["draft", "checking", "picking"], "those that are not final");
+            assert!(detail.contains("draft, checking, picking"), "{detail}");
+            detail
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_goes_on_in_the_state_that_it_is_mapped_to() {
+    let mut case = Case::new(OLD);
+    case.run(
+        r"
+        ann start -> started v1 draft
+        ann submit -> applied v2 review
+        bob approve -> pending_approval v3 review, 1/2 bob
+        ",
+    );
+    let new = version(NEW, 4);
+    let decision = judge(&case, &new, migration(&[("review", "checking")]), 100);
+    let Ok(Decision::Change(change)) = &decision else { panic!("{decision:?}") };
+    let told = change.success.migration.clone().unwrap();
+    assert_eq!((told.from_version, told.to_version, told.timers), (3, 4, 1));
+    assert_eq!((told.from_state.as_str(), told.to_state.as_str()), ("review", "checking"));
+    assert_eq!(told.votes_dropped, ["bob"], "what bob voted for is another thing now");
+    let (instance, entry) = changed(decision);
+    assert_eq!((instance.version, instance.definition_version), (4, 4));
+    assert_eq!((instance.state.as_str(), instance.status, instance.votes.len()), ("checking", Status::Running, 0));
+    assert_eq!(instance.timers[0].due, at(100 + 30 * 60), "a visit of its own");
+    assert_eq!((entry.kind, entry.from_definition_version, entry.definition_version), (Kind::Migrate, Some(3), 4));
+    assert_eq!((entry.from.as_deref(), entry.to.as_str()), (Some("review"), "checking"));
+    assert_eq!((entry.actor.id.as_str(), entry.reason.as_deref()), ("root", Some("renamed")));
+    case.history.push((4, entry));
+    history::check(case.history.iter().map(|(version, entry)| (*version, entry))).unwrap();
+    // It is judged by the new version from now on: three votes.
+    case.definition = new;
+    case.current = Some(instance);
+    case.run("bob approve -> pending_approval v5 checking, 1/3 bob");
+}
+
+#[test]
+fn what_it_is_refused_for_names_what_to_write() {
+    let mut case = Case::new(OLD);
+    case.run("ann start -> started v1 draft").run("ann submit -> applied v2 review");
+    let new = version(NEW, 4);
+    let missing = refused(judge(&case, &new, migration(&[]), 9));
+    assert!(missing.contains("has no state \"review\"") && missing.contains("map it"), "{missing}");
+    let unknown = refused(judge(&case, &new, migration(&[("review", "chekcing")]), 9));
+    assert!(unknown.contains("\"chekcing\""), "{unknown}");
+    for end in ["done", "rejected"] {
+        let end = refused(judge(&case, &new, migration(&[("review", end)]), 9));
+        assert!(end.contains("is final"), "{end}");
+    }
+    let reason = judge(&case, &new, Migrate { reason: " ".to_owned(), ..migration(&[]) }, 9);
+    assert_eq!(reason.unwrap_err().outcome(), "malformed");
+    let run = judge(&case, &new, Migrate { run: Some(uuid::Uuid::from_u128(9)), ..migration(&[]) }, 9);
+    assert_eq!(run.unwrap_err().outcome(), "state_mismatch");
+}
+
+/// No rule can be passed by any door.
+#[test]
+fn a_map_leads_past_no_approval() {
+    let new = version(NEW, 4);
+    let mut case = Case::new(OLD);
+    case.run("ann start -> started v1 draft");
+    let past = refused(judge(&case, &new, migration(&[("draft", "picking")]), 9));
+    assert!(past.contains("only by an approval"), "{past}");
+    // Nor is `packing` a proof of one: there was a way to it without.
+    case.run("ann skip -> applied v2 packing");
+    refused(judge(&case, &new, migration(&[("packing", "picking")]), 9));
+    // Where there was none, the run has passed it.
+    let mut case = Case::new(&OLD.replace(", skip: packing", ""));
+    case.run(
+        r"
+        ann start -> started v1 draft
+        ann submit -> applied v2 review
+        bob approve -> pending_approval v3 review, 1/2 bob
+        cyd approve -> applied v4 packing, by bob cyd
+        ",
+    );
+    let (instance, _) = changed(judge(&case, &new, migration(&[("packing", "picking")]), 9));
+    assert_eq!(instance.state, "picking");
+}
+
+#[test]
+fn a_visit_that_goes_on_has_its_timers_from_when_it_began() {
+    let mut case = Case::new(OLD);
+    case.run("ann start -> started v1 draft").run("ann submit -> applied v2 review");
+    let begun = case.current.as_ref().unwrap().entered.at.unwrap();
+    let hour = chrono::TimeDelta::hours(1);
+    // One that has fired does not fire again; one that is new counts from the same beginning, and may be overdue.
+    case.current.as_mut().unwrap().timers.retain(|timer| timer.after == 0);
+    let text = OLD.replace("after: {1h:", "after: {30m: {assign: {soon: 'true'}}, 1h:");
+    let (instance, entry) = changed(judge(&case, &version(&text, 4), migration(&[]), 2 * 3600));
+    assert_eq!((entry.from.as_deref(), entry.to.as_str()), (Some("review"), "review"));
+    let due: Vec<_> = instance.timers.iter().map(|timer| timer.due).collect();
+    assert_eq!(due, [begun + hour / 2, begun + hour]);
+    assert_eq!(instance.entered, case.current.as_ref().unwrap().entered, "the same visit");
+}
+
+#[test]
+fn what_is_over_or_there_already() {
+    let mut case = Case::new(OLD);
+    case.run("ann start -> started v1 draft");
+    let same = judge(&case, &version(OLD, 3), migration(&[("draft", "nowhere")]), 9).unwrap();
+    let Decision::Stay(success) = same else { panic!("{same:?}") };
+    assert_eq!((success.outcome, success.version), (lockkeeper_model::SuccessKind::AlreadyApplied, 1));
+    case.run("ann cancel -> applied v2 draft canceled");
+    let over = judge(&case, &version(NEW, 4), migration(&[]), 9);
+    assert!(matches!(over, Err(Refusal::AlreadyClosed { status: Status::Canceled, .. })), "{over:?}");
+}
