@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
+use crate::commands::act::{AddApproverArgs, DelegateArgs, RecallArgs};
 use crate::commands::apply::ApplyArgs;
+use crate::commands::approval::ApprovalArgs;
 use crate::commands::backup::{BackupArgs, RestoreArgs};
 use crate::commands::close::CloseArgs;
 use crate::commands::completion::CompletionArgs;
@@ -88,6 +90,10 @@ pub(crate) enum Command {
     Show(ShowArgs),
     Start(StartArgs),
     Send(SendArgs),
+    Approval(ApprovalArgs),
+    Delegate(DelegateArgs),
+    AddApprover(AddApproverArgs),
+    Recall(RecallArgs),
     Get(GetArgs),
     List(ListArgs),
     History(HistoryArgs),
@@ -133,6 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn acts_take_conditions_and_a_sender() {
+        let Command::Delegate(args) = parse("lockkeeper delegate w/1 approve --to zoe --as bob").unwrap().command
+        else {
+            panic!("not a delegation")
+        };
+        assert_eq!((args.event.as_str(), args.to.as_str()), ("approve", "zoe"));
+        let line = "lockkeeper recall w/1 --as bob --expected-version 4 --from review";
+        let Command::Recall(args) = parse(line).unwrap().command else { panic!("not a recall") };
+        assert_eq!((args.event, args.terms.expected_version), (None, Some(4)));
+    }
+
+    #[test]
     fn global_options_stand_anywhere() {
         for line in ["lockkeeper --url http://h -o json list", "lockkeeper list --url http://h -o json"] {
             let cli = parse(line).unwrap();
@@ -150,6 +168,9 @@ mod tests {
             "lockkeeper send w/1 go --wait 2h",
             "lockkeeper send w/1 go --run 7",
             "lockkeeper send w/1 go --expected-version -1",
+            "lockkeeper delegate w/1 approve",
+            "lockkeeper add-approver w/1 approve",
+            "lockkeeper recall w",
             "lockkeeper start w/1 --key ä",
             "lockkeeper start w/1 --reuse-policy never",
             "lockkeeper start w/1 --conflict-policy",

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use lockkeeper_model::{
-    Action, Actor, Command, Decision, Definition, Format, Instance, InstanceKey, Refusal, Send, Start, SuccessKind,
-    Timestamp, decide,
+    Act, Action, Actor, Command, Decision, Definition, Format, Instance, InstanceKey, Refusal, Send, Start,
+    SuccessKind, Timestamp, decide,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -68,7 +68,7 @@ fn example(workflow: &str) -> Definition {
 
 #[test]
 fn every_example_is_taken_without_a_warning() {
-    for workflow in ["purchase", "ticket", "stock"] {
+    for workflow in ["purchase", "budget", "ticket", "stock"] {
         let definition = example(workflow);
         assert_eq!(definition.workflow().as_str(), workflow);
         assert_eq!(definition.warnings(), [], "{workflow}");
@@ -102,6 +102,34 @@ fn a_withdrawn_purchase_begins_its_votes_anew() {
     case.send("ann", &[], "submit", json!({})).unwrap();
     assert_eq!(case.send("eve", &["manager"], "approve", json!({})), Ok(SuccessKind::PendingApproval));
     assert_eq!(case.data("amount"), 99_000);
+}
+
+#[test]
+fn a_budget_needs_three_of_five_and_one_no_ends_it() {
+    let mut case = Case::new("budget", json!({"amount": 90_000}));
+    // Whoever started it is one of the five, and has no vote.
+    case.send("ann", &[], "submit", json!({})).unwrap();
+    let own = case.send("ann", &[], "approve", json!({}));
+    assert!(matches!(own, Err(Refusal::NotPermitted { .. })), "{own:?}");
+    for (voter, outcome) in [("bob", SuccessKind::PendingApproval), ("cid", SuccessKind::PendingApproval)] {
+        assert_eq!(case.send(voter, &[], "approve", json!({})), Ok(outcome));
+    }
+    let act = |act| Send { event: Some("approve".to_owned()), act: Some(act), ..Send::default() };
+    let delegate = act(Act::Delegate { to: "zoe".to_owned() });
+    assert_eq!(case.decide("dan", &[], Action::Send(delegate)), Ok(SuccessKind::PendingApproval));
+    assert_eq!(case.decide("bob", &[], Action::Send(act(Act::Recall))), Ok(SuccessKind::PendingApproval));
+    let back = json!({"reason": "too much"});
+    let member = case.send("eve", &[], "send_back", back.clone());
+    assert!(matches!(member, Err(Refusal::NotPermitted { .. })), "{member:?}");
+    case.send("kim", &["chair"], "send_back", back).unwrap();
+    assert_eq!(case.state(), "draft");
+    case.send("ann", &[], "submit", json!({})).unwrap();
+    let stale = case.send("zoe", &[], "approve", json!({}));
+    assert!(matches!(stale, Err(Refusal::NotPermitted { .. })), "what she held ended with the visit: {stale:?}");
+    let outsider = case.send("zoe", &[], "reject", json!({"reason": "no"}));
+    assert!(matches!(outsider, Err(Refusal::NotPermitted { .. })), "{outsider:?}");
+    case.send("dan", &[], "reject", json!({"reason": "no"})).unwrap();
+    assert_eq!(case.state(), "rejected");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl InstanceCache {
 
     /// Remembers what was committed.
     pub(crate) fn put(&self, key: &InstanceKey, instance: Arc<Instance>, life: i64) {
-        let bytes = u32::try_from(memory::of_data(&instance.data) + ENTRY_BYTES).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(memory::of_instance(&instance) + ENTRY_BYTES).unwrap_or(u32::MAX);
         self.0.insert(key.clone(), Cached { remembered: Remembered { instance, life, proven: Instant::now() }, bytes });
     }
 

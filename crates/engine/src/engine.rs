@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_locks::Locks;
-use lockkeeper_model::{Action, Command, InstanceKey, Refusal, Success, WorkflowName};
+use lockkeeper_model::{Act, Action, Command, InstanceKey, Refusal, Success, WorkflowName};
 use lockkeeper_store::Store;
 use lockkeeper_store::limits::{ENDED_LEASES_KEPT, FENCES_KEPT};
 use tokio::sync::Semaphore;
@@ -343,7 +343,11 @@ pub(crate) fn data_bytes(command: &Command) -> usize {
         Action::Start(start) => memory::of_data(&start.data) + text(&start.request_id),
         Action::Send(send) => {
             let fences: usize = send.fences.keys().map(|resource| resource.len() + FENCE_BYTES).sum();
-            text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences
+            let act = match &send.act {
+                Some(Act::Delegate { to: id } | Act::AddApprover { id }) => id.len(),
+                Some(Act::Recall) | None => 0,
+            };
+            text(&send.event) + text(&send.to) + text(&send.from) + memory::of_data(&send.data) + fences + act
         }
         Action::Terminate(close) | Action::Cancel(close) => close.reason.len(),
         Action::Migrate(migrate) => {

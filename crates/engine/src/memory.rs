@@ -1,6 +1,6 @@
 //! How much memory parsed JSON takes, about. Its text says little: `{"a":0}` is 7 bytes of text and 600 of tree.
 
-use lockkeeper_model::Data;
+use lockkeeper_model::{Data, Instance};
 use serde_json::Value;
 
 /// One value in place.
@@ -11,6 +11,16 @@ const MAP_BYTES: usize = 650;
 
 /// A string's or a list's own allocation.
 const ALLOCATION_BYTES: usize = 16;
+
+/// A vote, or what else an approval records, with its texts.
+const RECORD_BYTES: usize = 256;
+
+/// Bytes of what an instance has beyond its own fields.
+pub(crate) fn of_instance(instance: &Instance) -> usize {
+    let records = instance.votes.len() + instance.delegations.len() + instance.additions.len() + instance.path.len();
+    let undo = instance.undo.as_ref().map_or(0, |undo| of_data(&undo.before));
+    of_data(&instance.data) + records * RECORD_BYTES + undo
+}
 
 /// Bytes of an object.
 pub(crate) fn of_data(data: &Data) -> usize {

@@ -86,6 +86,28 @@ pub struct Send {
     /// stay good.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub fences: BTreeMap<String, i64>,
+    /// What is done about the event instead of sending it. No part of the fingerprint where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub act: Option<Act>,
+}
+
+/// What may be done about an event, short of sending it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Hands the sender's vote to somebody else.
+    Delegate {
+        /// To whom.
+        to: String,
+    },
+    /// Adds somebody who must agree, too.
+    AddApprover {
+        /// Whom.
+        id: String,
+    },
+    /// Takes back what the sender did by the event last: the vote, a delegation, an addition, or the move. Without an
+    /// event: by whatever event it was, where that is clear.
+    Recall,
 }
 
 /// Does the first thing that is due on an instance: one timer, or the run's deadline. Nothing is due: nothing is done.

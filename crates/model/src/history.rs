@@ -15,6 +15,12 @@ pub enum Kind {
     Move,
     /// A vote short of its quorum.
     Vote,
+    /// A vote was handed to somebody else.
+    Delegate,
+    /// Somebody was added who must agree, too.
+    AddApprover,
+    /// Something was taken back: a vote, a delegation, an addition, or the last move.
+    Recall,
     /// The run was terminated.
     Terminate,
     /// The run was canceled.
@@ -32,7 +38,7 @@ pub enum Kind {
 pub struct Entry {
     /// What kind of change.
     pub kind: Kind,
-    /// The event, for moves and votes.
+    /// The event, for moves, votes and what else belongs to an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// The state before; none for a start.
@@ -66,6 +72,27 @@ pub struct Entry {
     /// Who had voted, in order, for the move that fills a quorum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
+    /// Whose vote was cast, where its owner had handed it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<String>,
+    /// Whom it is about: who got a vote, who was added, and the same where that is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
+impl Kind {
+    /// Whether the run stands by it where it stood.
+    fn stays(self) -> bool {
+        matches!(
+            self,
+            Self::Vote | Self::Delegate | Self::AddApprover | Self::Terminate | Self::Cancel | Self::TimedOut
+        )
+    }
+
+    /// Whether it belongs to an event.
+    fn has_event(self) -> bool {
+        matches!(self, Self::Move | Self::Vote | Self::Delegate | Self::AddApprover | Self::Recall)
+    }
 }
 
 /// Checks that entries, oldest first, are one legal history: versions without a gap, each change beginning in the state
@@ -92,29 +119,27 @@ pub fn check<'e>(entries: impl IntoIterator<Item = (i64, &'e Entry)>) -> Result<
 }
 
 fn check_entry(entry: &Entry) -> Result<(), String> {
-    let Entry { kind, event, from, to, reason, approved_by, after, .. } = entry;
+    let Entry { kind, event, from, to, reason, approved_by, subject, after, .. } = entry;
     let stays = from.as_ref() == Some(to);
     match kind {
         Kind::Start if from.is_some() || event.is_some() => return Err("a start comes from nowhere".to_owned()),
-        Kind::Move | Kind::Vote if event.is_none() => return Err(format!("a {kind:?} without an event")),
+        kind if kind.has_event() && event.is_none() => return Err(format!("a {kind:?} without an event")),
         Kind::Timer | Kind::TimedOut if event.is_some() => return Err(format!("a {kind:?} with an event")),
         Kind::Timer if after.is_none() => return Err("a timer of no time".to_owned()),
         Kind::Timer if reason.is_some() && !stays => return Err("a timer that moves and does not".to_owned()),
-        Kind::Move | Kind::Vote | Kind::Terminate | Kind::Cancel | Kind::Timer | Kind::TimedOut if from.is_none() => {
-            return Err(format!("a {kind:?} without a state that it comes from"));
-        }
-        Kind::Vote | Kind::Terminate | Kind::Cancel | Kind::TimedOut if !stays => {
-            return Err(format!("a {kind:?} does not move"));
-        }
+        Kind::Start => {}
         Kind::Migrate if event.is_some() || from.is_none() => {
             return Err("a migration sends no event, and comes from a state".to_owned());
         }
         Kind::Migrate if entry.from_definition_version.is_none_or(|before| before == entry.definition_version) => {
             return Err("a migration leads from one version of the definition to another".to_owned());
         }
+        kind if from.is_none() => return Err(format!("a {kind:?} without a state that it comes from")),
+        kind if kind.stays() && !stays => return Err(format!("a {kind:?} does not move")),
         Kind::Terminate | Kind::Cancel | Kind::Migrate if reason.is_none() => {
             return Err(format!("a {kind:?} without a reason"));
         }
+        Kind::Delegate | Kind::AddApprover if subject.is_none() => return Err(format!("a {kind:?} of nobody")),
         _ => {}
     }
     let mut voters: Vec<&String> = approved_by.iter().collect();
@@ -130,7 +155,9 @@ fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
     let is_new_run = entry.run != before.run;
     match (entry.kind, before.kind) {
         (Kind::Start, _) if !is_new_run => Err(format!("run {} starts twice", entry.run)),
-        (Kind::Start, Kind::Vote) => Err(format!("a run starts while run {} waits for votes", before.run)),
+        (Kind::Start, Kind::Vote | Kind::Delegate | Kind::AddApprover | Kind::Recall) => {
+            Err(format!("a run starts while run {} goes on", before.run))
+        }
         (Kind::Start, _) => Ok(()),
         (_, Kind::Terminate | Kind::Cancel | Kind::TimedOut) => {
             Err(format!("run {} goes on after its end", before.run))

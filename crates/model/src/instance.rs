@@ -71,6 +71,19 @@ pub struct Instance {
     /// Votes of the current visit that have not yet filled their quorum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
+    /// Votes of the current visit that their owners have handed to somebody else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegations: Vec<Delegation>,
+    /// Approvers who were added in the current visit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additions: Vec<Addition>,
+    /// The states that led here, the first one first, loops cut out and the current one left out: those to which a
+    /// `return` may lead. Kept only where the definition has such a transition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+    /// What it takes to take the last move back, where its transition allows that and nothing has happened since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Box<Undo>>,
     /// Timers of the current visit that have not fired, in the order in which they are due.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<Timer>,
@@ -83,6 +96,15 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// Ends the current visit: whatever belonged to it is gone.
+    pub(crate) fn end_visit(&mut self) {
+        self.votes.clear();
+        self.delegations.clear();
+        self.additions.clear();
+        self.timers.clear();
+        self.undo = None;
+    }
+
     /// The run as it ended, once it has.
     pub fn ended(&self) -> Option<EndedRun> {
         self.status.is_closed().then_some(EndedRun { run: self.run, status: self.status })
@@ -140,8 +162,60 @@ pub struct Vote {
     pub event: String,
     /// Which of the event's transitions, by position in the definition.
     pub transition: usize,
-    /// The voter's id.
+    /// The voter's id: the hand.
     pub actor: String,
+    /// Whose vote it is, where its owner has handed it to the voter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<String>,
+    /// Those of the owner's roles that the approval asks for, sorted; none: a version voted that did not keep them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Vec<String>>,
     /// When.
     pub at: Timestamp,
+}
+
+/// One principal's vote in the hands of another, for one event of the current visit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegation {
+    /// The event.
+    pub event: String,
+    /// Which of the event's transitions, by position in the definition.
+    pub transition: usize,
+    /// Who handed the vote over.
+    pub from: String,
+    /// Those of the owner's roles that the approval asks for, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// Who has it.
+    pub to: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Somebody who must agree, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addition {
+    /// The event.
+    pub event: String,
+    /// Which of the event's transitions, by position in the definition.
+    pub transition: usize,
+    /// Who was added.
+    pub id: String,
+    /// Who added them.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What it takes to take a move back: its state is in [`Entered`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Who made the move.
+    pub actor: String,
+    /// Fields that it assigned, as they were before.
+    #[serde(default, skip_serializing_if = "Data::is_empty")]
+    pub before: Data,
+    /// Fields that it assigned and that were not there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
 }

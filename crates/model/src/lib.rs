@@ -20,7 +20,8 @@ mod decide;
 mod expression;
 
 pub use actor::Actor;
-pub use command::{Action, Close, Command, Fingerprint, Fire, Migrate, Send, Start};
+pub use approval::OpenApproval;
+pub use command::{Act, Action, Close, Command, Fingerprint, Fire, Migrate, Send, Start};
 pub use decide::{Change, Decision, Known, decide};
 pub use definition::{Definition, Format, Problem};
 pub use history::{Entry, Kind};

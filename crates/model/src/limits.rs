@@ -50,6 +50,15 @@ pub const TIMER_TRIES: (u32, Duration) = (4, Duration::from_secs(60));
 /// Voters of one approval: votes travel with the instance.
 pub const QUORUM_MAX: usize = 100;
 
+/// Groups of one approval: each is looked at for each vote.
+pub const APPROVAL_GROUPS_MAX: usize = 16;
+
+/// Approvers that may be added to one approval in a visit: each holds the move up.
+pub const ADDITIONS_MAX: usize = 20;
+
+/// Votes of one approval that may be handed over in a visit: as many as there are votes.
+pub const DELEGATIONS_MAX: usize = QUORUM_MAX;
+
 /// Attempts of one command, unless set otherwise: the second follows at once, and who loses two has met a crowd.
 pub const ATTEMPTS_DEFAULT: u32 = 3;
 

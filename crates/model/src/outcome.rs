@@ -19,7 +19,7 @@ pub enum SuccessKind {
     Applied,
     /// Nothing to do: the same command, or one like it, has already led here.
     AlreadyApplied,
-    /// The vote counts, or had been counted; the quorum is not yet full.
+    /// The vote counts, or had been counted, or something else was done about the approval; it is not yet full.
     PendingApproval,
 }
 
@@ -65,12 +65,51 @@ pub struct Migration {
 }
 
 /// How far an approval is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
+    /// Votes needed, in all.
+    pub quorum: usize,
+    /// Who has voted, in order: the hands.
+    pub voters: Vec<String>,
+    /// Votes that are still needed. 0 without a move: the rule was changed since; the next vote makes it.
+    #[serde(default)]
+    pub missing: usize,
+    /// How many of whom; all of them have to be full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ApprovalGroup>,
+    /// Those who are named and have not voted, where their votes are still needed: the hands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<String>,
+    /// Votes that were handed to somebody else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegations: Vec<Handover>,
+    /// Approvers who were added; each has to agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+}
+
+/// So many of these, and how many it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalGroup {
     /// Votes needed.
     pub quorum: usize,
-    /// Who has voted, in order.
-    pub voters: Vec<String>,
+    /// Votes that it has, each vote being counted where it helps most.
+    pub votes: usize,
+    /// Who is named; empty: nobody, roles aside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<String>,
+    /// Any of these roles; empty: no role is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+}
+
+/// A vote in the hands of somebody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// Whose vote it is.
+    pub from: String,
+    /// Who has it.
+    pub to: String,
 }
 
 /// Why a command was refused. A refused command has no effect.
@@ -255,6 +294,14 @@ pub enum Refusal {
         /// What is wrong, where, and what to write instead.
         problems: Vec<Problem>,
     },
+    /// What was to be done about an approval, or taken back, is not possible as things stand.
+    #[error("{detail}")]
+    ActRefused {
+        /// Which rule says so.
+        reason: ActReason,
+        /// The rule, with names.
+        detail: String,
+    },
     /// A move of an all-or-nothing request would not be a move yet.
     #[error("{detail}")]
     NotApplied {
@@ -295,6 +342,34 @@ pub enum MismatchReason {
     Run,
 }
 
+/// Why an act of an approval was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActReason {
+    /// The definition does not allow it here.
+    NotAllowed,
+    /// There is nothing of the actor's to take back.
+    NothingToRecall,
+    /// Something has happened since the move that was to be taken back.
+    ActedSince,
+    /// The actor has handed the vote to somebody else.
+    Delegated,
+    /// The actor holds somebody else's vote, which cannot be handed on.
+    HoldsVote,
+    /// The actor has voted.
+    Voted,
+    /// The actor named themselves.
+    Oneself,
+    /// The one named has a vote of their own, or has voted, or holds or has handed on a vote.
+    HasVote,
+    /// The one named started the run, and has no vote.
+    Excluded,
+    /// All places that the vote could fill are full.
+    Full,
+    /// There are as many as there may be.
+    TooMany,
+}
+
 impl Refusal {
     /// The error's code; docs/errors has a page for each.
     pub fn code(&self) -> &'static str {
@@ -322,6 +397,7 @@ impl Refusal {
             Self::Unavailable { .. } => "LK0023",
             Self::Unknown { .. } => "LK0024",
             Self::NotApplied { .. } => "LK0025",
+            Self::ActRefused { .. } => "LK0028",
             Self::NotMigratable { .. } => "LK0035",
         }
     }
@@ -352,6 +428,7 @@ impl Refusal {
             Self::Unavailable { .. } => "unavailable",
             Self::Unknown { .. } => "unknown",
             Self::NotApplied { .. } => "not_applied",
+            Self::ActRefused { .. } => "act_refused",
             Self::NotMigratable { .. } => "not_migratable",
         }
     }

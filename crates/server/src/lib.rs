@@ -4,6 +4,7 @@
 //! ([`auth`]), the handler ([`routes`]). Every error leaves as an RFC 9457 problem ([`problem`]).
 
 mod app;
+mod approvals;
 mod auth;
 mod body;
 mod connections;

@@ -75,6 +75,7 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::AlreadyRunning { .. }
         | Refusal::AlreadyClosed { .. }
         | Refusal::KeyReused { .. }
+        | Refusal::ActRefused { .. }
         | Refusal::NotMigratable { .. }
         | Refusal::NotApplied { .. } => StatusCode::CONFLICT,
         Refusal::GuardRejected { .. }
@@ -136,6 +137,7 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
         Refusal::GuardError { expression, .. } => json!({ "expression": expression }),
         Refusal::UnknownEvent { what, name, known } => json!({ "what": what, "name": name, "known": known }),
         Refusal::AmbiguousTarget { events, .. } => json!({ "events": events }),
+        Refusal::ActRefused { reason, .. } => json!({ "reason": reason }),
         Refusal::InvalidDefinition { problems } => json!({ "problems": problems }),
         Refusal::Malformed { .. }
         | Refusal::Unauthenticated { .. }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::approvals::{ApprovalView, OpenApprovalView};
 use crate::problem::Problem;
 
 /// A command that succeeded, and where the instance stands since.
@@ -55,18 +56,6 @@ impl From<Migration> for MigrationView {
     }
 }
 
-/// How far an approval is.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct ApprovalView {
-    /// The event voted for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<String>,
-    /// Votes needed.
-    quorum: usize,
-    /// Who has voted, in order.
-    voters: Vec<String>,
-}
-
 /// An instance as last committed.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct InstanceView {
@@ -88,8 +77,8 @@ pub(crate) struct InstanceView {
     definition_version: i64,
     /// Events that may lead on from here, guards aside.
     open_events: Vec<String>,
-    /// Votes of the current visit.
-    approvals: Vec<ApprovalView>,
+    /// The approvals of the current state, and how far each is.
+    approvals: Vec<OpenApprovalView>,
     /// What happens by itself if the instance stays in its state, in the order in which it is due.
     timers: Vec<TimerView>,
     /// When the run is ended by its execution timeout.
@@ -115,7 +104,8 @@ pub(crate) struct TimerView {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryView {
     version: i64,
-    /// `start`, `move`, `vote`, `terminate`, `cancel`, `migrate`, `timer` or `timed_out`.
+    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `migrate`, `timer` or
+    /// `timed_out`.
     #[schema(value_type = String, example = "move")]
     kind: Kind,
     event: Option<String>,
@@ -151,6 +141,12 @@ pub(crate) struct HistoryView {
     /// Everybody whose vote filled the quorum.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approved_by: Vec<String>,
+    /// Whose vote was cast, where its owner had handed it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_behalf_of: Option<String>,
+    /// Whom it is about: who got a vote, who was added as an approver; the same where that was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
 }
 
 /// A problem document (RFC 9457); outcomes add fields of their own.
@@ -182,7 +178,7 @@ impl From<Success> for SuccessView {
             state: success.state,
             status: success.status.as_str(),
             migration: success.migration.map(MigrationView::from),
-            approval: success.approval.map(|a| ApprovalView { event: None, quorum: a.quorum, voters: a.voters }),
+            approval: success.approval.map(ApprovalView::from),
         }
     }
 }
@@ -226,7 +222,7 @@ impl InstanceView {
             updated_at: instance.updated_at,
             definition_version: instance.definition_version,
             open_events,
-            approvals: approvals(instance, definition),
+            approvals: definition.approvals(&key.id, instance).into_iter().map(OpenApprovalView::from).collect(),
             timers: instance.timers.iter().map(|timer| timer_view(instance, timer, definition)).collect(),
             deadline: instance.deadline,
         }
@@ -241,28 +237,6 @@ fn timer_view(instance: &Instance, timer: &Timer, definition: &Definition) -> Ti
         due: timer.due,
         failures: Some(timer.failures).filter(|failures| *failures > 0),
     }
-}
-
-/// The votes of the current visit, by event.
-fn approvals(instance: &Instance, definition: &Definition) -> Vec<ApprovalView> {
-    let mut approvals: Vec<(usize, ApprovalView)> = Vec::new();
-    for vote in &instance.votes {
-        let same = |(transition, view): &(usize, ApprovalView)| {
-            *transition == vote.transition && view.event.as_deref() == Some(vote.event.as_str())
-        };
-        match approvals.iter().position(same) {
-            Some(place) => approvals[place].1.voters.push(vote.actor.clone()),
-            None => approvals.push((
-                vote.transition,
-                ApprovalView {
-                    event: Some(vote.event.clone()),
-                    quorum: definition.quorum(&instance.state, &vote.event, vote.transition).unwrap_or(1),
-                    voters: vec![vote.actor.clone()],
-                },
-            )),
-        }
-    }
-    approvals.into_iter().map(|(_, view)| view).collect()
 }
 
 impl From<HistoryItem> for HistoryView {
@@ -282,6 +256,8 @@ impl From<HistoryItem> for HistoryView {
             data,
             reason,
             approved_by,
+            on_behalf_of,
+            subject,
         } = item.entry;
         Self {
             version: item.version,
@@ -302,6 +278,8 @@ impl From<HistoryItem> for HistoryView {
             data: (!data.is_empty()).then_some(Value::Object(data)),
             reason,
             approved_by,
+            on_behalf_of,
+            subject,
         }
     }
 }

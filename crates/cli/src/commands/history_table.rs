@@ -35,7 +35,7 @@ pub(crate) fn line(output: &Output, item: &Value) -> String {
     let row = row(item);
     let colour = match row[2].as_str() {
         "terminate" | "cancel" | "timed_out" => Colour::Red,
-        "vote" | "timer" | "migrate" => Colour::Yellow,
+        "vote" | "timer" | "migrate" | "delegate" | "add_approver" | "recall" => Colour::Yellow,
         _ => Colour::Green,
     };
     columns(row.iter().map(|cell| printable(cell)), |kind| output.paint(colour, kind))
@@ -82,6 +82,12 @@ fn detail(item: &Value) -> String {
     let mut parts = Vec::new();
     if field::is_given(item, "approved_by") {
         parts.push(format!("approved by {}", field::list(item, "approved_by")));
+    }
+    if field::is_given(item, "on_behalf_of") {
+        parts.push(format!("for {}", field::text(item, "on_behalf_of")));
+    }
+    if field::is_given(item, "subject") {
+        parts.push(field::text(item, "subject"));
     }
     if field::is_given(item, "from_definition_version") {
         let (from, to) = (field::text(item, "from_definition_version"), field::text(item, "definition_version"));

@@ -1,6 +1,8 @@
 //! What the client's commands do: one file each.
 
+pub(crate) mod act;
 pub(crate) mod apply;
+pub(crate) mod approval;
 pub(crate) mod backup;
 pub(crate) mod close;
 pub(crate) mod completion;

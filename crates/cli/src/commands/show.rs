@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lockkeeper_model::Definition;
-use lockkeeper_model::definition::{AssignOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::definition::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
 use serde_json::json;
 
 use crate::commands::commits::Commits;
@@ -98,19 +98,36 @@ fn rows(state: &StateOutline) -> Vec<Vec<String>> {
 }
 
 fn row(state: &str, way: &TransitionOutline) -> Vec<String> {
-    let approvers = way.approval.as_ref().map(|approval| approval.roles.as_slice()).unwrap_or_default();
+    // A rule of one group and nothing else has columns of its own; any other is told in words.
+    let simple = way.approval.as_ref().filter(|approval| is_simple(approval));
+    let approvers = simple.map(|approval| approval.roles.as_slice()).unwrap_or_default();
     let roles: Vec<&str> = approvers.iter().chain(&way.roles).map(String::as_str).collect();
     let assign = |assign: &AssignOutline| format!("{} = {}", assign.field, assign.expression);
     let assigns: Vec<String> = way.assign.iter().map(assign).collect();
     vec![
         state.to_owned(),
         way.event.clone(),
-        way.target.clone().unwrap_or_else(|| "(stays)".to_owned()),
-        way.approval.as_ref().map_or_else(|| NOTHING.to_owned(), |approval| approval.quorum.to_string()),
+        match (&way.target, &way.back) {
+            (Some(target), _) => target.clone(),
+            (None, Some(back)) => format!("(returns: {back})"),
+            (None, None) => "(stays)".to_owned(),
+        },
+        match (&way.approval, simple) {
+            (None, _) => NOTHING.to_owned(),
+            (_, Some(simple)) => simple.groups.iter().map(|group| group.quorum.as_str()).collect(),
+            (Some(approval), None) => approval.text(),
+        },
         or_nothing(roles.join(", ")),
         or_nothing(way.guard.clone().unwrap_or_default()),
         or_nothing(assigns.join(", ")),
     ]
+}
+
+/// Whether an approval is so many people with some roles, and nothing else.
+fn is_simple(approval: &ApprovalOutline) -> bool {
+    let one = approval.groups.len() == 1 && approval.groups.iter().all(|group| group.of.is_none());
+    let more = approval.delegation || approval.recall || approval.add_approvers || approval.exclude_starter;
+    one && !more && approval.veto.is_none()
 }
 
 fn or_nothing(text: String) -> String {
@@ -136,7 +153,9 @@ mod tests {
 
     const TEXT: &str = "workflow: w\ninitial: review\nstates:\n  review:\n    on:\n      \
         approve: {target: done, guard: data.a > 1, approval: {quorum: 2, roles: [x, y]}}\n      \
-        note: {assign: {n: 1}}\n  done: {type: final}\n";
+        note: {assign: {n: 1}}\n      \
+        sign: {target: done, approval: {quorum: all, of: [a, b], veto: back, recall: true}}\n      \
+        back: {return: any}\n  done: {type: final}\n";
 
     #[test]
     fn each_way_on_is_a_row() {
@@ -144,7 +163,9 @@ mod tests {
         let rows: Vec<_> = definition.outline().iter().flat_map(rows).collect();
         assert_eq!(rows[0], ["review", "approve", "done", "2", "x, y", "data.a > 1", "-"]);
         assert_eq!(rows[1], ["review", "note", "(stays)", "-", "-", "-", "n = 1"]);
-        assert_eq!(rows[2], ["done", "(final: completed)"]);
+        assert_eq!(rows[2], ["review", "sign", "done", "all of a, b; veto back; recall", "-", "-", "-"]);
+        assert_eq!(rows[3], ["review", "back", "(returns: any)", "-", "-", "-", "-"]);
+        assert_eq!(rows[4], ["done", "(final: completed)"]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The answer to a command, in one line for people.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::client::Answer;
-use crate::commands::Context;
+use crate::commands::{Context, approval, field};
 use crate::failure::Failure;
 use crate::json;
 use crate::output::{Colour, printable};
@@ -16,7 +17,7 @@ struct Success {
     version: i64,
     state: String,
     status: Option<String>,
-    approval: Option<Approval>,
+    approval: Option<Value>,
     migration: Option<Migration>,
 }
 
@@ -28,13 +29,6 @@ struct Migration {
     from_state: String,
     to_state: String,
     votes_dropped: Vec<String>,
-}
-
-/// How far an approval is.
-#[derive(Debug, Deserialize)]
-struct Approval {
-    quorum: u64,
-    voters: Vec<String>,
 }
 
 /// Prints an answer: the server's JSON, or one line.
@@ -55,8 +49,7 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
         Some(status) => text.push_str(&format!(", {status}")),
     }
     if let Some(approval) = &success.approval {
-        let (votes, voters) = (approval.voters.len(), approval.voters.join(", "));
-        text.push_str(&format!("; {votes} of {} votes: {voters}", approval.quorum));
+        text.push_str(&format!("; {}", votes(approval)));
     }
     if let Some(migration) = &success.migration {
         let Migration { from_version, to_version, from_state, to_state, votes_dropped } = migration;
@@ -74,6 +67,24 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
         text.push_str(" (the answer that this key had before)");
     }
     printable(&text)
+}
+
+/// `2 of 3 votes: ann, zoe (for bob); 1 of 2 finance, 1 of 1 legal; waiting for cid`.
+fn votes(approval: &Value) -> String {
+    let count = approval["voters"].as_array().map_or(0, Vec::len);
+    let mut text = format!("{count} of {} votes", field::text(approval, "quorum"));
+    if count > 0 {
+        text.push_str(&format!(": {}", approval::voters(approval)));
+    }
+    let groups = approval["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if groups.len() > 1 {
+        let group = |group: &Value| format!("{} of {} {}", group["votes"], group["quorum"], approval::whom(group));
+        text.push_str(&format!("; {}", groups.iter().map(group).collect::<Vec<_>>().join(", ")));
+    }
+    if field::is_given(approval, "waiting_for") {
+        text.push_str(&format!("; waiting for {}", field::list(approval, "waiting_for")));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -100,5 +111,14 @@ mod tests {
         let body = r#"{"outcome":"pending_approval","id":"po-1","version":3,"state":"review",
             "approval":{"quorum":2,"voters":["bob"]}}"#;
         assert_eq!(sentence_of(body, false), "purchase/po-1 is in review, version 3; 1 of 2 votes: bob");
+        let body = r#"{"outcome":"pending_approval","id":"po-1","version":3,"state":"review",
+            "approval":{"quorum":3,"voters":["zoe"],"missing":2,"waiting_for":["cid"],
+            "delegations":[{"from":"bob","to":"zoe"}],
+            "groups":[{"quorum":2,"votes":1,"of":["bob","cid"]},{"quorum":1,"votes":0,"roles":["legal"]}]}}"#;
+        assert_eq!(
+            sentence_of(body, false),
+            "purchase/po-1 is in review, version 3; 1 of 3 votes: zoe (for bob); 1 of 2 bob, cid, 0 of 1 legal; \
+             waiting for cid"
+        );
     }
 }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acts;
 mod crowd;
 mod doors;
 mod stages;

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod budget;
 mod definitions;
 mod explain;
 mod failures;

@@ -21,15 +21,14 @@ pub(super) fn close(
     if current.status.is_closed() {
         return Err(Refusal::AlreadyClosed { run: current.run, status: current.status });
     }
-    let instance = Instance {
+    let mut instance = Instance {
         version: next_version(current.version)?,
         status,
         updated_at: now,
-        votes: Vec::new(),
-        timers: Vec::new(),
         deadline: None,
         ..current.clone()
     };
+    instance.end_visit();
     let entry = Entry {
         kind,
         event: None,
@@ -45,6 +44,8 @@ pub(super) fn close(
         data: Data::new(),
         reason: Some(close.reason.clone()),
         approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
     };
     let success = success(command, &instance, SuccessKind::Applied);
     Ok(Change { instance, entry, success })

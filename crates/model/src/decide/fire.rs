@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
 use crate::command::Fire;
-use crate::definition::machine::{After, Machine, State, Transition};
+use crate::definition::machine::{After, Machine, Transition};
 use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Status, Timer};
 use crate::limits::TIMER_TRIES;
@@ -52,8 +52,7 @@ impl Fired<'_> {
     fn time_out(&self) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
         instance.status = Status::TimedOut;
-        instance.votes.clear();
-        instance.timers.clear();
+        instance.end_visit();
         instance.deadline = None;
         Ok(self.change(Kind::TimedOut, instance, None, None))
     }
@@ -89,20 +88,26 @@ impl Fired<'_> {
         for way in &after.ways {
             if holds(way, &scope)? {
                 let data = assigned(machine, way, &scope)?;
-                return self.step(way.target.map(|target| &machine.states[target]), timer, data).map(Some);
+                return self.step(machine, way.target, timer, data).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn step(&self, target: Option<&State>, timer: &Timer, data: Option<Data>) -> Result<Instance, Refusal> {
+    fn step(
+        &self,
+        machine: &Machine,
+        target: Option<usize>,
+        timer: &Timer,
+        data: Option<Data>,
+    ) -> Result<Instance, Refusal> {
         let mut instance = self.without(timer)?;
         if let Some(data) = data {
             instance.data = Arc::new(data);
             instance.votes.clear();
         }
         if let Some(target) = target {
-            enter(&mut instance, target, self.now);
+            enter(&mut instance, machine, target, self.now);
             // No event has led here: whoever sends one has not been answered by this.
             let (from, decided_on) = (Some(self.current.state.clone()), self.current.version);
             instance.entered = Entered { event: None, from, decided_on, at: Some(self.now) };
@@ -160,6 +165,8 @@ impl Fired<'_> {
             data: Data::new(),
             reason,
             approved_by: Vec::new(),
+            on_behalf_of: None,
+            subject: None,
         };
         let success = success(self.command, &instance, SuccessKind::Applied);
         Decision::Change(Box::new(Change { instance, entry, success }))

@@ -35,16 +35,21 @@ pub(super) fn migrate(
     if new.version() == current.definition_version {
         return Ok(Decision::Stay(success(command, current, SuccessKind::AlreadyApplied)));
     }
-    let state = destination(old, new, current, migrate)?;
+    let at = destination(old, new, current, migrate)?;
+    let state = &new.machine().states[at];
     let data = fitting(new, current)?;
     let mut instance = Instance { version: next_version(current.version)?, updated_at: now, ..current.clone() };
     instance.definition_version = new.version();
     instance.data = data;
     let votes_dropped: Vec<String> = instance.votes.drain(..).map(|vote| vote.actor).collect();
+    // What else was done about the approvals of the old version says nothing of the new one's.
+    instance.delegations.clear();
+    instance.additions.clear();
+    instance.undo = None;
     if state.name == current.state {
         instance.timers = timers_going_on(old, state, current);
     } else {
-        enter(&mut instance, state, now);
+        enter(&mut instance, new.machine(), at, now);
         instance.entered = Entered { event: None, from: None, decided_on: current.version, at: Some(now) };
     }
     let entry = Entry {
@@ -62,6 +67,8 @@ pub(super) fn migrate(
         data: Data::new(),
         reason: Some(migrate.reason.clone()),
         approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
     };
     let mut success = success(command, &instance, SuccessKind::Applied);
     success.migration = Some(Migration {
@@ -76,12 +83,7 @@ pub(super) fn migrate(
 }
 
 /// The state of `new` in which the run goes on.
-fn destination<'d>(
-    old: &Definition,
-    new: &'d Definition,
-    current: &Instance,
-    migrate: &Migrate,
-) -> Result<&'d State, Refusal> {
+fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: &Migrate) -> Result<usize, Refusal> {
     let (machine, version) = (new.machine(), new.version());
     let refuse = |detail: String| {
         let open = machine.states.iter().filter(|state| state.ends_as.is_none());
@@ -116,7 +118,7 @@ fn destination<'d>(
             current.state
         )));
     }
-    Ok(state)
+    Ok(at)
 }
 
 /// The data, if it is as the schema of `new` has it.

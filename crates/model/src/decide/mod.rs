@@ -1,11 +1,13 @@
 //! The one judge.
 
+mod acts;
 mod close;
 mod data;
 mod fire;
 mod migrate;
 mod send;
 mod start;
+mod visit;
 
 use crate::command::{Action, Close};
 use crate::definition::machine::{Machine, State, Transition};
@@ -113,14 +115,25 @@ fn status_in(state: &State) -> Status {
     state.ends_as.unwrap_or(Status::Running)
 }
 
-/// Begins a visit: whatever belonged to the one before ends with it. How it was entered is the caller's to say.
-fn enter(instance: &mut Instance, state: &State, now: Timestamp) {
-    instance.state.clone_from(&state.name);
+/// Begins a visit of the state at `target`: whatever belonged to the one before ends with it, also if it is the same state.
+/// How it was entered is the caller's to say.
+fn enter(instance: &mut Instance, machine: &Machine, target: usize, now: Timestamp) {
+    let state = &machine.states[target];
+    let left = std::mem::replace(&mut instance.state, state.name.clone());
     instance.status = status_in(state);
-    instance.votes.clear();
+    instance.end_visit();
     instance.timers = state.timers(now);
     if instance.status.is_closed() {
         instance.deadline = None;
+    }
+    if machine.has_returns() {
+        if left != instance.state {
+            instance.path.push(left);
+        }
+        // The way here, without its loops: as long as there are states, at most.
+        if let Some(at) = instance.path.iter().position(|passed| *passed == instance.state) {
+            instance.path.truncate(at);
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::close::check_run;
 use super::data::check_sent;
-use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
-use crate::approval::{Tally, is_for, tally};
-use crate::command::Send;
+use super::{Change, Decision, assigned, guard_error, malformed, next_version, success};
+use crate::approval::{Recorded, Standing, Tally, forget, may_have_vote};
+use crate::command::{Act, Send};
+use crate::definition::approval::{ApprovalRule, Entitled};
 use crate::definition::machine::{Machine, State, Transition};
 use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Instance, Status};
@@ -20,15 +21,15 @@ use crate::{Actor, Command, Definition, Entry, Kind, Refusal, Timestamp};
 const NAMED_MAX: usize = 100;
 
 /// One command being judged.
-struct Judged<'a> {
-    machine: &'a Machine,
+pub(super) struct Judged<'a> {
+    pub(super) machine: &'a Machine,
     definition_version: i64,
-    current: &'a Instance,
-    state: &'a State,
-    state_at: usize,
-    command: &'a Command,
-    send: &'a Send,
-    now: Timestamp,
+    pub(super) current: &'a Instance,
+    pub(super) state: &'a State,
+    pub(super) state_at: usize,
+    pub(super) command: &'a Command,
+    pub(super) send: &'a Send,
+    pub(super) now: Timestamp,
 }
 
 /// Judges `send` on `current`.
@@ -50,13 +51,25 @@ pub(super) fn send(
     })?;
     let definition_version = definition.version();
     let state = &machine.states[state_at];
-    Judged { machine, definition_version, current, state, state_at, command, send, now }.judge()
+    let judged = Judged { machine, definition_version, current, state, state_at, command, send, now };
+    match &send.act {
+        None => judged.judge(),
+        Some(act) => judged.act(act),
+    }
 }
 
 /// Refuses what the definition does not know at all.
 fn check_names(machine: &Machine, send: &Send) -> Result<(), Refusal> {
-    if send.event.is_none() && send.to.is_none() {
-        return Err(malformed("name an `event`, or the state to be reached in `to`"));
+    match &send.act {
+        Some(Act::Recall) if send.to.is_some() => {
+            return Err(malformed("`to` has no meaning with a recall: name the event that is to be taken back"));
+        }
+        Some(Act::Recall) => {}
+        Some(_) if send.event.is_none() => return Err(malformed("name the `event` whose approval is meant")),
+        None if send.event.is_none() && send.to.is_none() => {
+            return Err(malformed("name an `event`, or the state to be reached in `to`"));
+        }
+        _ => {}
     }
     if let Some(event) = send.event.as_ref().filter(|event| machine.states_with(event).is_none()) {
         return Err(unknown("event", event, machine.event_names()));
@@ -101,10 +114,11 @@ impl<'a> Judged<'a> {
         let enabled = self.enabled();
         let is_move = !enabled.is_empty() && self.conditions_hold();
         let is_done = !is_move && self.led_here();
-        self.check_roles(if is_done { self.entering() } else { enabled.clone() })?;
         if is_done {
+            self.check_roles_of(self.entering(), Self::might_have_taken)?;
             return self.done();
         }
+        self.check_roles(enabled.clone())?;
         self.check_ambiguous_stage(&enabled)?;
         self.check_conditions(&enabled)?;
         self.check_one_event(&enabled)?;
@@ -112,6 +126,7 @@ impl<'a> Judged<'a> {
         cost::begin();
         let chosen = self.choose(&enabled)?;
         self.check_roles(vec![chosen])?;
+        self.check_veto(chosen)?;
         self.take(chosen)
     }
 
@@ -124,7 +139,7 @@ impl<'a> Judged<'a> {
     }
 
     /// The transitions of the current state that the command may mean, guards and conditions aside.
-    fn enabled(&self) -> Vec<&'a Transition> {
+    pub(super) fn enabled(&self) -> Vec<&'a Transition> {
         if self.current.status.is_closed() {
             return Vec::new();
         }
@@ -132,13 +147,16 @@ impl<'a> Judged<'a> {
     }
 
     fn is_meant(&self, transition: &Transition) -> bool {
-        let leads_to = |to: &String| transition.target.is_some_and(|target| self.machine.states[target].name == *to);
+        let name = |at: usize| &self.machine.states[at].name;
+        let leads_to = |to: &String| transition.target.is_some_and(|target| name(target) == to);
+        let leads_back_to = |to: &String| self.way_back(transition).iter().any(|at| name(*at) == to);
         match (&self.send.event, &self.send.to) {
             (Some(event), None) => transition.event == *event,
             (None, Some(to)) => leads_to(to),
             // With both, an event that stays may be asked for by naming the state it stays in.
             (Some(event), Some(to)) => {
-                transition.event == *event && (leads_to(to) || transition.target.is_none() && self.current.state == *to)
+                let stays = transition.stays() && self.current.state == *to;
+                transition.event == *event && (leads_to(to) || leads_back_to(to) || stays)
             }
             (None, None) => false,
         }
@@ -165,32 +183,82 @@ impl<'a> Judged<'a> {
         let Entered { event, from, .. } = &self.current.entered;
         let origin = from.as_ref().and_then(|from| self.machine.find(from));
         let (Some(event), Some(origin)) = (event, origin) else { return Vec::new() };
-        let led_here = |t: &&Transition| t.event == *event && t.target == Some(self.state_at);
+        let leads_here = |t: &Transition| t.target == Some(self.state_at) || t.back.is_some();
+        let led_here = |t: &&Transition| t.event == *event && leads_here(t);
         self.machine.states[origin].transitions.iter().filter(led_here).collect()
     }
 
     /// Refuses an actor who may take none of `transitions`.
-    fn check_roles(&self, transitions: Vec<&Transition>) -> Result<(), Refusal> {
+    pub(super) fn check_roles(&self, transitions: Vec<&Transition>) -> Result<(), Refusal> {
+        self.check_roles_of(transitions, Self::is_permitted)
+    }
+
+    fn check_roles_of(
+        &self,
+        transitions: Vec<&Transition>,
+        permits: impl Fn(&Self, &Transition) -> bool,
+    ) -> Result<(), Refusal> {
         let actor = &self.command.actor;
-        if transitions.is_empty() || transitions.iter().any(|transition| is_permitted(actor, transition)) {
+        if transitions.is_empty() || transitions.iter().any(|transition| permits(self, transition)) {
             return Ok(());
         }
-        let mut roles: Vec<String> = transitions.iter().flat_map(|t| missing_roles(actor, t)).cloned().collect();
+        let mut roles: Vec<String> = transitions.iter().flat_map(|t| missing_roles(actor, t)).collect();
         roles.sort_unstable();
         roles.dedup();
         let detail = format!("{:?} may not do this: one of the roles {} is needed", actor.id, roles.join(", "));
         Err(Refusal::NotPermitted { detail, roles })
     }
 
+    /// Whether the actor's roles allow the transition, or a vote for it.
+    fn is_permitted(&self, transition: &Transition) -> bool {
+        let actor = &self.command.actor;
+        let has_vote = |rule: &ApprovalRule| {
+            may_have_vote(self.current, transition, rule, &actor.id, |roles| actor.has_any(roles))
+        };
+        actor.has_any(&transition.roles) && transition.approval.as_ref().is_none_or(has_vote)
+    }
+
+    /// The same for a move that was made: who held somebody's vote for it, or was added, is not recorded any more.
+    fn might_have_taken(&self, transition: &Transition) -> bool {
+        let is_closed = |rule: &ApprovalRule| rule.delegation.is_none() && rule.adding.is_none();
+        match &transition.approval {
+            Some(rule) if !is_closed(rule) => self.command.actor.has_any(&transition.roles),
+            _ => self.is_permitted(transition),
+        }
+    }
+
+    /// An event that is the veto of an approval is for those who have it.
+    fn check_veto(&self, chosen: &Transition) -> Result<(), Refusal> {
+        let mut refusal = None;
+        for approved in &self.state.transitions {
+            let Some(rule) = &approved.approval else { continue };
+            let Some(veto) = rule.veto.as_ref().filter(|veto| veto.event == chosen.event) else { continue };
+            let (actor, scope) = (&self.command.actor, self.scope());
+            let standing = Standing::new(approved, rule, self.current, &scope)?;
+            if standing.is_entitled(actor, &veto.who, &scope)? {
+                return Ok(());
+            }
+            let roles = match &veto.who {
+                Entitled::Only(who) => who.roles.clone(),
+                Entitled::Approvers => rule.roles(),
+            };
+            let detail =
+                format!("{:?} is none of those who may veto {:?} by {:?}", actor.id, approved.event, chosen.event);
+            refusal = refusal.or(Some(Refusal::NotPermitted { detail, roles }));
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
     /// Two people sending one event at once must not advance two stages: where it led here and leads on, the command
     /// has to say which stage it means.
-    fn check_ambiguous_stage(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+    pub(super) fn check_ambiguous_stage(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
         let Send { event: Some(event), to: None, from: None, expected_version: None, .. } = self.send else {
             return Ok(());
         };
         let entered = &self.current.entered;
         let led_here = entered.event.as_ref() == Some(event) && entered.from.as_ref() != Some(&self.current.state);
-        let leads_on = enabled.iter().any(|t| t.target.is_some_and(|target| target != self.state_at));
+        let leads_on = |t: &&Transition| t.back.is_some() || t.target.is_some_and(|target| target != self.state_at);
+        let leads_on = enabled.iter().any(leads_on);
         if !(led_here && leads_on) {
             return Ok(());
         }
@@ -202,7 +270,7 @@ impl<'a> Judged<'a> {
         Err(Refusal::AmbiguousTarget { detail, events: vec![event.clone()] })
     }
 
-    fn check_conditions(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+    pub(super) fn check_conditions(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
         let Send { from, expected_version, .. } = self.send;
         if let Some(expected) = expected_version.filter(|version| *version != self.current.version) {
             return Err(Refusal::VersionMismatch { expected, actual: self.current.version });
@@ -216,19 +284,23 @@ impl<'a> Judged<'a> {
         Err(self.mismatch(expected, reason))
     }
 
-    fn mismatch(&self, expected: String, reason: MismatchReason) -> Refusal {
+    pub(super) fn mismatch(&self, expected: String, reason: MismatchReason) -> Refusal {
         let status = self.current.status;
         let ended = status.is_closed().then_some(status);
         Refusal::StateMismatch { expected, actual: self.current.state.clone(), reason, ended }
     }
 
     /// The states in which the command would be a move.
-    fn needed_states(&self) -> String {
+    pub(super) fn needed_states(&self) -> String {
         let leads = |state: &&State| {
             state.transitions.iter().any(|transition| {
                 let target = transition.target.map(|target| self.machine.states[target].name.as_str());
                 self.send.event.as_ref().is_none_or(|event| transition.event == *event)
-                    && self.send.to.as_ref().is_none_or(|to| target.unwrap_or(&state.name) == to)
+                    && self
+                        .send
+                        .to
+                        .as_ref()
+                        .is_none_or(|to| transition.back.is_some() || target.unwrap_or(&state.name) == to)
             })
         };
         let states = self.machine.states.iter().filter(leads).take(NAMED_MAX);
@@ -237,7 +309,7 @@ impl<'a> Judged<'a> {
     }
 
     /// `to` alone must not leave open which event is meant.
-    fn check_one_event(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
+    pub(super) fn check_one_event(&self, enabled: &[&Transition]) -> Result<(), Refusal> {
         let mut events: Vec<String> = enabled.iter().map(|transition| transition.event.clone()).collect();
         events.dedup();
         if events.len() <= 1 {
@@ -250,7 +322,7 @@ impl<'a> Judged<'a> {
 
     /// The event's first transition whose guard holds. `to` does not choose: it refuses an event that leads elsewhere
     /// now, or else naming a target would pass by the guards before it.
-    fn choose(&self, enabled: &[&'a Transition]) -> Result<&'a Transition, Refusal> {
+    pub(super) fn choose(&self, enabled: &[&'a Transition]) -> Result<&'a Transition, Refusal> {
         let is_meant = |transition: &Transition| enabled.iter().any(|meant| std::ptr::eq(*meant, transition));
         let event = enabled.first().map(|transition| transition.event.as_str());
         let mut rejected: Vec<String> = Vec::new();
@@ -274,7 +346,7 @@ impl<'a> Judged<'a> {
         Err(Refusal::GuardRejected { guard: rejected.join("; ") })
     }
 
-    fn scope(&self) -> Scope<'a> {
+    pub(super) fn scope(&self) -> Scope<'a> {
         Scope {
             data: &self.current.data,
             event: &self.send.data,
@@ -287,9 +359,11 @@ impl<'a> Judged<'a> {
 
     /// Counts the vote, or makes the move.
     fn take(&self, transition: &Transition) -> Result<Decision, Refusal> {
-        let Some(rule) = &transition.approval else { return self.step(transition, Vec::new()) };
-        match tally(self.current, transition, rule.quorum, &self.command.actor, self.now) {
-            Tally::Full(voters) => self.step(transition, voters),
+        let Some(rule) = &transition.approval else { return self.step(transition, Vec::new(), None) };
+        let (actor, scope) = (&self.command.actor, self.scope());
+        let standing = Standing::new(transition, rule, self.current, &scope)?;
+        match standing.vote(actor, &scope, self.now)? {
+            Tally::Full(voters, on_behalf_of) => self.step(transition, voters, on_behalf_of),
             Tally::Repeated(approval) => {
                 let mut answer = success(self.command, self.current, SuccessKind::PendingApproval);
                 answer.approval = Some(approval);
@@ -297,8 +371,11 @@ impl<'a> Judged<'a> {
             }
             Tally::Short(approval, vote) => {
                 let mut instance = self.successor()?;
+                let on_behalf_of = vote.on_behalf_of.clone();
+                // One that the rule no longer counted.
+                instance.votes.retain(|old| !(old.actor == vote.actor && old.is_for(transition)));
                 instance.votes.push(vote);
-                let entry = self.entry(Kind::Vote, transition, &instance, Vec::new());
+                let entry = Entry { on_behalf_of, ..self.entry(Kind::Vote, &transition.event, &instance) };
                 let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);
                 answer.approval = Some(approval);
                 Ok(Decision::Change(Box::new(Change { instance, entry, success: answer })))
@@ -307,38 +384,40 @@ impl<'a> Judged<'a> {
     }
 
     /// The move itself.
-    fn step(&self, transition: &Transition, approved_by: Vec<String>) -> Result<Decision, Refusal> {
+    fn step(
+        &self,
+        transition: &Transition,
+        approved_by: Vec<String>,
+        on_behalf_of: Option<String>,
+    ) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
+        let target = self.destination(transition)?;
         if let Some(data) = assigned(self.machine, transition, &self.scope())? {
             instance.data = Arc::new(data);
             instance.votes.clear();
         }
-        if let Some(target) = transition.target {
-            enter(&mut instance, &self.machine.states[target], self.now);
-            instance.entered = Entered {
-                event: Some(transition.event.clone()),
-                from: Some(self.current.state.clone()),
-                decided_on: self.current.version,
-                at: Some(self.now),
-            };
-        }
         // An approval that stays in its state has used up its votes; those for other events go on.
-        instance.votes.retain(|vote| !is_for(vote, transition));
-        let entry = self.entry(Kind::Move, transition, &instance, approved_by);
+        forget(&mut instance, transition);
+        if let Some(target) = target {
+            self.enter(&mut instance, target, Some(&transition.event));
+            instance.undo = transition.recall.then(|| Box::new(self.undo(transition)));
+        }
+        let entry = self.entry(Kind::Move, &transition.event, &instance);
+        let entry = Entry { approved_by, on_behalf_of, ..entry };
         let success = success(self.command, &instance, SuccessKind::Applied);
         Ok(Decision::Change(Box::new(Change { instance, entry, success })))
     }
 
-    /// The instance one version on, nothing else changed.
-    fn successor(&self) -> Result<Instance, Refusal> {
+    /// The instance one version on, nothing else changed. The move before can no longer be taken back.
+    pub(super) fn successor(&self) -> Result<Instance, Refusal> {
         let version = next_version(self.current.version)?;
-        Ok(Instance { version, updated_at: self.now, ..self.current.clone() })
+        Ok(Instance { version, updated_at: self.now, undo: None, ..self.current.clone() })
     }
 
-    fn entry(&self, kind: Kind, transition: &Transition, after: &Instance, approved_by: Vec<String>) -> Entry {
+    pub(super) fn entry(&self, kind: Kind, event: &str, after: &Instance) -> Entry {
         Entry {
             kind,
-            event: Some(transition.event.clone()),
+            event: Some(event.to_owned()),
             from: Some(self.current.state.clone()),
             to: after.state.clone(),
             actor: self.command.actor.clone(),
@@ -350,18 +429,23 @@ impl<'a> Judged<'a> {
             after: None,
             data: self.send.data.clone(),
             reason: None,
-            approved_by,
+            approved_by: Vec::new(),
+            on_behalf_of: None,
+            subject: None,
         }
     }
 }
 
-/// Whether the actor may take the transition, or vote for it.
-fn is_permitted(actor: &Actor, transition: &Transition) -> bool {
-    actor.has_any(&transition.roles) && transition.approval.as_ref().is_none_or(|rule| actor.has_any(&rule.roles))
-}
-
 /// The roles of which the actor has none, though one is needed.
-fn missing_roles<'t>(actor: &Actor, transition: &'t Transition) -> impl Iterator<Item = &'t String> {
-    let approvers = transition.approval.as_ref().map(|rule| rule.roles.as_slice()).unwrap_or_default();
-    [transition.roles.as_slice(), approvers].into_iter().filter(|roles| !actor.has_any(roles)).flatten()
+fn missing_roles(actor: &Actor, transition: &Transition) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !actor.has_any(&transition.roles) {
+        missing.extend(transition.roles.iter().cloned());
+    }
+    if let Some(rule) = &transition.approval
+        && !rule.groups.iter().any(|group| actor.has_any(&group.who.roles))
+    {
+        missing.extend(rule.roles());
+    }
+    missing
 }

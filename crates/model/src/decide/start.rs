@@ -125,6 +125,10 @@ fn begin(
         updated_at: now,
         entered: Entered { event: None, from: None, decided_on, at: Some(now) },
         votes: Vec::new(),
+        delegations: Vec::new(),
+        additions: Vec::new(),
+        path: Vec::new(),
+        undo: None,
         timers: state.timers(now),
         deadline: deadline(start, now).filter(|_| !status.is_closed()),
         request_id: start.request_id.clone(),
@@ -144,6 +148,8 @@ fn begin(
         data: start.data.clone(),
         reason: None,
         approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
     };
     let success = success(command, &instance, SuccessKind::Started);
     Ok(Box::new(Change { instance, entry, success }))

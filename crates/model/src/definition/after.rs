@@ -13,7 +13,7 @@ use crate::limits::{TIMER_MAX, TIMERS_MAX};
 use crate::{Instance, Timestamp};
 
 /// What only somebody who sends an event can be asked for, and why not here.
-const NEEDS_A_SENDER: [&str; 3] = ["roles", "approval", "concurrency"];
+const NEEDS_A_SENDER: [&str; 5] = ["roles", "approval", "concurrency", "return", "recall"];
 
 impl Findings<'_> {
     /// The block `after` of a state: times, each with a target or with transitions as events have them.

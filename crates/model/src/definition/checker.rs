@@ -1,10 +1,12 @@
 //! What can only be judged on the whole machine: names that resolve, states that are reached and left again.
 
+use std::collections::HashMap;
+
 use super::fields::Findings;
-use super::machine::{Machine, State, Transition};
-use super::reader::{Draft, DraftState, DraftTransition, Target};
+use super::machine::{Machine, Return, State, Transition};
+use super::reader::{Draft, DraftReturn, DraftState, DraftTransition, Target};
 use super::suggestion::hint;
-use super::{Definition, Problem};
+use super::{Definition, Problem, approval_checks as approvals};
 use crate::limits::{STATES_MAX, TRANSITIONS_MAX};
 
 /// Checks the draft as a whole; `problems` are those of its parts.
@@ -17,6 +19,7 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
     for state in &draft.states {
         check_lists(state, &mut findings);
     }
+    let passed_by = approvals::check(&draft.states, &targets, &names, &mut findings);
     if draft.is_whole {
         check_dead_ends(&draft.states, &mut findings);
     }
@@ -36,8 +39,11 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
     let (Some(initial), Some(workflow), true) = (initial, draft.workflow, problems.is_empty()) else {
         return Err(problems);
     };
-    let warnings = warnings(draft.doubts, &draft.states, &targets);
-    let states = draft.states.into_iter().zip(targets).map(|(state, targets)| compile(state, targets)).collect();
+    let doubts = draft.doubts.into_iter().chain(passed_by).collect();
+    let warnings = warnings(doubts, &draft.states, &targets);
+    let by_name: HashMap<String, usize> = names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), at)).collect();
+    let find = |name: &str| by_name.get(name).copied();
+    let states = draft.states.into_iter().zip(targets).map(|(state, targets)| compile(state, targets, &find)).collect();
     Ok(Definition {
         workflow,
         version: 0,
@@ -48,7 +54,7 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
 }
 
 /// The targets of each state's transitions, by position; none where there is none, or it is not known.
-type Targets = Vec<Vec<Option<usize>>>;
+pub(super) type Targets = Vec<Vec<Option<usize>>>;
 
 fn check_sizes(draft: &Draft, findings: &mut Findings<'_>) {
     let states = draft.states.len();
@@ -66,7 +72,7 @@ fn check_sizes(draft: &Draft, findings: &mut Findings<'_>) {
     }
 }
 
-fn resolve(target: &Target, names: &[&str], findings: &mut Findings<'_>) -> Option<usize> {
+pub(super) fn resolve(target: &Target, names: &[&str], findings: &mut Findings<'_>) -> Option<usize> {
     let found = names.iter().position(|name| *name == target.name);
     if found.is_none() {
         const SHOWN: usize = 10;
@@ -79,7 +85,7 @@ fn resolve(target: &Target, names: &[&str], findings: &mut Findings<'_>) -> Opti
 }
 
 fn resolve_targets(states: &[DraftState], names: &[&str], findings: &mut Findings<'_>) -> Targets {
-    let by_name: std::collections::HashMap<&str, usize> = names.iter().enumerate().map(|(at, n)| (*n, at)).collect();
+    let by_name: HashMap<&str, usize> = names.iter().enumerate().map(|(at, n)| (*n, at)).collect();
     let mut find = |target: &Target| match by_name.get(target.name.as_str()) {
         Some(at) => Some(*at),
         None => resolve(target, names, findings),
@@ -148,7 +154,8 @@ fn warnings(doubts: Vec<Problem>, states: &[DraftState], targets: &Targets) -> V
             }
         }
         warnings.extend(super::lists::doubts(&state.transitions));
-        if state.ends_as.is_none() && !targets.iter().any(leads_on) {
+        let leads_back = || state.transitions.iter().any(|transition| transition.back.is_some());
+        if state.ends_as.is_none() && !targets.iter().any(leads_on) && !leads_back() {
             warnings.push(Problem::at(
                 state.place,
                 &state.path,
@@ -174,7 +181,7 @@ fn two_stages(state: &DraftState, transition: &DraftTransition) -> Problem {
     )
 }
 
-fn compile(state: DraftState, targets: Vec<Option<usize>>) -> State {
+fn compile(state: DraftState, targets: Vec<Option<usize>>, find: &impl Fn(&str) -> Option<usize>) -> State {
     let mut compiled = State { name: state.name, ends_as: state.ends_as, transitions: Vec::new(), after: Vec::new() };
     for (draft, target) in state.transitions.into_iter().zip(targets) {
         let delay = draft.after;
@@ -182,6 +189,14 @@ fn compile(state: DraftState, targets: Vec<Option<usize>>) -> State {
             event: draft.event,
             position: draft.position,
             target,
+            back: draft.back.map(|back| match back {
+                DraftReturn::Previous => Return::Previous,
+                DraftReturn::Any => Return::Any,
+                DraftReturn::To(targets) => {
+                    Return::To(targets.iter().filter_map(|target| find(&target.name)).collect())
+                }
+            }),
+            recall: draft.recall,
             guard: draft.guard,
             assigns: draft.assigns,
             approval: draft.approval,

@@ -15,7 +15,6 @@ const NOT_BUILT: &[&str] = &[
     "context",
     "data",
     "deadline",
-    "delegate",
     "effects",
     "entry",
     "escalate",
@@ -34,7 +33,6 @@ const NOT_BUILT: &[&str] = &[
     "task",
     "tasks",
     "timeout",
-    "veto",
     "weights",
     "weight",
 ];

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Concurrency;
+use super::approval::ApprovalRule;
 use super::schema::DataSchema;
 use crate::Timestamp;
 use crate::command::Send;
@@ -49,8 +50,12 @@ pub(crate) struct Transition {
     pub(crate) event: String,
     /// Which of the event's transitions in its state this is, from 0.
     pub(crate) position: usize,
-    /// The state it leads to; none: it stays, and the visit goes on.
+    /// The state it leads to; none: it stays, and the visit goes on, unless it leads `back`.
     pub(crate) target: Option<usize>,
+    /// The earlier states to which it leads back, instead of to a target.
+    pub(crate) back: Option<Return>,
+    /// Whether its sender may take it back.
+    pub(crate) recall: bool,
     pub(crate) guard: Option<Expression>,
     pub(crate) assigns: Vec<(String, Expression)>,
     pub(crate) approval: Option<ApprovalRule>,
@@ -60,12 +65,15 @@ pub(crate) struct Transition {
     pub(crate) concurrency: Concurrency,
 }
 
-/// How many must agree, and who may.
+/// Where a transition leads back to.
 #[derive(Debug)]
-pub(crate) struct ApprovalRule {
-    pub(crate) quorum: usize,
-    /// Any of these roles, sorted; empty: anybody.
-    pub(crate) roles: Vec<String>,
+pub(crate) enum Return {
+    /// The state before.
+    Previous,
+    /// Any state that the run has passed.
+    Any,
+    /// Those of these that the run has passed.
+    To(Vec<usize>),
 }
 
 /// States by name, and events by where they lead on.
@@ -76,7 +84,15 @@ pub(crate) struct Machine {
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
+    has_returns: bool,
     schema: Option<DataSchema>,
+}
+
+impl Transition {
+    /// Whether the run stays in its state.
+    pub(crate) fn stays(&self) -> bool {
+        self.target.is_none() && self.back.is_none()
+    }
 }
 
 impl Machine {
@@ -93,7 +109,8 @@ impl Machine {
         }
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys, schema: None }
+        let has_returns = states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some());
+        Self { initial, states, by_name, by_event, has_lock_keys, has_returns, schema: None }
     }
 
     /// The same for data that has to be as `schema` says.
@@ -119,6 +136,11 @@ impl Machine {
     /// Whether a transition names a lock.
     pub(crate) fn has_lock_keys(&self) -> bool {
         self.has_lock_keys
+    }
+
+    /// Whether a transition leads back, so that instances keep their paths.
+    pub(crate) fn has_returns(&self) -> bool {
+        self.has_returns
     }
 
     /// How `send` commits in `state`; none: the transitions that it may mean are not known, or differ.

@@ -55,14 +55,15 @@ fn label(way: &TransitionOutline) -> String {
         _ = write!(label, " [{}]", shortened(guard));
     }
     if let Some(approval) = &way.approval {
-        let of = if approval.roles.is_empty() { "anybody".to_owned() } else { approval.roles.join(", ") };
-        _ = write!(label, " ({} of {of})", approval.quorum);
+        _ = write!(label, " ({})", approval.text());
     }
     if !way.roles.is_empty() {
         _ = write!(label, " (by {})", way.roles.join(", "));
     }
-    if way.target.is_none() {
-        label.push_str(" (stays)");
+    match &way.back {
+        Some(back) => _ = write!(label, " (returns: {back})"),
+        None if way.target.is_none() => label.push_str(" (stays)"),
+        None => {}
     }
     let fields: Vec<&str> = way.assign.iter().map(|assign| assign.field.as_str()).collect();
     if !fields.is_empty() {

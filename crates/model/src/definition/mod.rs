@@ -1,6 +1,9 @@
 //! What a workflow is: states, events, guards, approvals.
 
 mod after;
+pub(crate) mod approval;
+mod approval_block;
+mod approval_checks;
 mod checker;
 mod concurrency;
 mod concurrency_block;
@@ -17,9 +20,10 @@ mod schema;
 pub(crate) mod suggestion;
 pub(crate) mod yaml;
 
+pub use approval::{ApprovalOutline, GroupOutline};
 pub use concurrency::{Concurrency, OnLockLoss, OnLocked, Strategy};
 pub use lock_key::LockKey;
-pub use outline::{ApprovalOutline, AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
+pub use outline::{AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
 
 use std::fmt;
 
@@ -170,13 +174,6 @@ impl Definition {
     /// The state in which a run begins.
     pub fn initial(&self) -> &str {
         &self.machine.states[self.machine.initial].name
-    }
-
-    /// Votes that the transition of `event` at `position` needs in `state`; none where it needs no approval.
-    pub fn quorum(&self, state: &str, event: &str, position: usize) -> Option<usize> {
-        let state = &self.machine.states[self.machine.find(state)?];
-        let transition = state.transitions.iter().find(|t| t.event == event && t.position == position)?;
-        transition.approval.as_ref().map(|rule| rule.quorum)
     }
 
     /// The events that may lead on from `state`, guards aside; none in a final state.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::machine::{State, Transition};
+use super::approval::{ApprovalOutline, ApprovalRule};
+use super::machine::{Return, State, Transition};
 use super::{Concurrency, Definition, OnLocked, Strategy};
 
 /// One state, with the ways on from it in the order in which they are tried.
@@ -29,8 +30,14 @@ pub struct StateOutline {
 pub struct TransitionOutline {
     /// The event; of what happens by itself, the time: `72h`.
     pub event: String,
-    /// The state it leads to; none: it stays, and the visit goes on.
+    /// The state it leads to; none: it stays, and the visit goes on, unless it returns.
     pub target: Option<String>,
+    /// The earlier states to which it leads back: `previous`, `any`, or their names; none: it does not.
+    #[serde(rename = "return", skip_serializing_if = "Option::is_none")]
+    pub back: Option<String>,
+    /// Whether its sender may take it back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recall: bool,
     /// The guard's text.
     pub guard: Option<String>,
     /// Fields with the texts of their expressions.
@@ -80,15 +87,6 @@ pub struct AssignOutline {
     pub expression: String,
 }
 
-/// How many must agree, and who may.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ApprovalOutline {
-    /// Votes needed.
-    pub quorum: usize,
-    /// Any of these roles; empty: anybody.
-    pub roles: Vec<String>,
-}
-
 impl Definition {
     /// Its states, in the order of the text.
     pub fn outline(&self) -> Vec<StateOutline> {
@@ -115,14 +113,23 @@ impl Definition {
             field: field.clone(),
             expression: expression.text().to_owned(),
         });
-        let approval = transition.approval.as_ref();
+        let names = |places: &[usize]| {
+            places.iter().map(|at| self.machine.states[*at].name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let back = transition.back.as_ref().map(|back| match back {
+            Return::Previous => "previous".to_owned(),
+            Return::Any => "any".to_owned(),
+            Return::To(places) => names(places),
+        });
         let concurrency = Some(&transition.concurrency).filter(|own| **own != self.concurrency);
         TransitionOutline {
             event: transition.event.clone(),
             target: transition.target.map(|target| self.machine.states[target].name.clone()),
             guard: transition.guard.as_ref().map(|guard| guard.text().to_owned()),
             assign: assign.collect(),
-            approval: approval.map(|rule| ApprovalOutline { quorum: rule.quorum, roles: rule.roles.clone() }),
+            back,
+            recall: transition.recall,
+            approval: transition.approval.as_ref().map(ApprovalRule::outline),
             roles: transition.roles.clone(),
             concurrency: concurrency.map(|own| own.outline()),
         }
@@ -174,7 +181,7 @@ mod tests {
         assert_eq!(ways.iter().map(|way| way.event.as_str()).collect::<Vec<_>>(), ["go", "b", "b", "c"]);
         assert_eq!((ways[0].target.as_deref(), ways[2].target.as_deref()), (Some("a"), None));
         assert_eq!((ways[1].guard.as_deref(), ways[3].assign[0].expression.as_str()), (Some("true"), "1"));
-        assert_eq!(ways[3].approval.as_ref().map(|approval| approval.quorum), Some(2));
+        assert_eq!(ways[3].approval.as_ref().and_then(|approval| approval.quorum), Some(2));
         assert!(ways.iter().all(|way| way.concurrency.is_none()));
         assert_eq!((outline[1].is_final, outline[1].status), (true, Some("completed")));
     }

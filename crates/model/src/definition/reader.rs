@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::approval::ApprovalRule;
 use super::fields::{Findings, join};
-use super::machine::ApprovalRule;
 use super::node::{Field, Node, Place, Value, place_inside};
 use super::schema::DataSchema;
 use super::{Concurrency, Judgement, Problem};
@@ -12,7 +12,7 @@ use crate::expression::kinds::Type;
 use crate::expression::types::{self, Wanted};
 use crate::expression::{Expression, Fault};
 use crate::instance::Status;
-use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, QUORUM_MAX, TRANSITIONS_MAX};
+use crate::limits::{ASSIGNS_MAX, PATTERNS_MAX, TRANSITIONS_MAX};
 use crate::names::{WorkflowName, check_name};
 
 /// A definition as it is written, targets still by name.
@@ -49,6 +49,16 @@ pub(super) struct DraftState {
     pub(super) transitions: Vec<DraftTransition>,
 }
 
+/// A way back as it is written.
+pub(super) enum DraftReturn {
+    /// To the state before.
+    Previous,
+    /// To any state that the run has passed.
+    Any,
+    /// To those of these that the run has passed.
+    To(Vec<Target>),
+}
+
 /// A transition as it is written.
 pub(super) struct DraftTransition {
     /// The event; of an `after`, its time as it is written.
@@ -62,6 +72,10 @@ pub(super) struct DraftTransition {
     pub(super) guard: Option<Expression>,
     pub(super) assigns: Vec<(String, Expression)>,
     pub(super) approval: Option<ApprovalRule>,
+    /// The earlier states to which it leads back, instead of to a target.
+    pub(super) back: Option<DraftReturn>,
+    /// Whether its sender may take it back.
+    pub(super) recall: bool,
     pub(super) roles: Vec<String>,
     pub(super) concurrency: Concurrency,
     /// Whether a guard was written, even one that does not compile.
@@ -291,7 +305,8 @@ impl Findings<'_> {
         node: &Node,
         path: String,
     ) -> Option<DraftTransition> {
-        const KNOWN: &[&str] = &["description", "target", "guard", "assign", "approval", "roles", "concurrency"];
+        const KNOWN: &[&str] =
+            &["description", "target", "return", "guard", "assign", "approval", "recall", "roles", "concurrency"];
         let mut transition = DraftTransition {
             event: event.to_owned(),
             after: None,
@@ -302,6 +317,8 @@ impl Findings<'_> {
             guard: None,
             assigns: Vec::new(),
             approval: None,
+            back: None,
+            recall: false,
             roles: Vec::new(),
             concurrency: self.concurrency.clone(),
             is_guarded: false,
@@ -333,11 +350,30 @@ impl Findings<'_> {
                 }
                 "assign" => transition.assigns = self.assigns(node, &path),
                 "approval" => transition.approval = self.approval(node, &path),
+                "return" => transition.back = self.back(node, &path),
+                "recall" => transition.recall = self.bool(node, &path).unwrap_or_default(),
                 "concurrency" => transition.concurrency = self.transition_concurrency(node, &path),
                 _ => transition.roles = self.roles(node, &path),
             }
         }
         Some(transition)
+    }
+
+    /// `previous`, `any`, or the states.
+    fn back(&mut self, node: &Node, path: &str) -> Option<DraftReturn> {
+        match &node.value {
+            Value::Text(text) if text == "previous" => Some(DraftReturn::Previous),
+            Value::Text(text) if text == "any" => Some(DraftReturn::Any),
+            Value::List(items) if !items.is_empty() => {
+                let target = |(at, item)| self.target(item, &format!("{path}[{at}]"));
+                items.iter().enumerate().map(target).collect::<Option<Vec<_>>>().map(DraftReturn::To)
+            }
+            _ => {
+                let remedy = "write `previous`, `any`, or a list of states: `[draft, review]`";
+                self.add(node.place, path, "not a way back", remedy);
+                self.lose()
+            }
+        }
     }
 
     fn assigns(&mut self, node: &Node, path: &str) -> Vec<(String, Expression)> {
@@ -360,27 +396,6 @@ impl Findings<'_> {
             self.add(node.place, path, message, "assign one field that holds several, or split the event");
         }
         assigns
-    }
-
-    fn approval(&mut self, node: &Node, path: &str) -> Option<ApprovalRule> {
-        let fields = self.block(node, path, &["quorum", "roles"]);
-        let mut rule = ApprovalRule { quorum: 0, roles: Vec::new() };
-        if !fields.iter().any(|f| f.name == "quorum") {
-            self.add(
-                node.place,
-                path,
-                "an approval without a quorum",
-                "write how many must agree, for example `quorum: 2`",
-            );
-        }
-        for field in fields {
-            let (node, path) = (&field.node, join(path, &field.name));
-            match field.name.as_str() {
-                "quorum" => rule.quorum = self.count(node, &path, QUORUM_MAX).unwrap_or_default(),
-                _ => rule.roles = self.roles(node, &path),
-            }
-        }
-        (rule.quorum > 0).then_some(rule)
     }
 
     /// A CEL expression; a bare number, truth value or null stands for itself.

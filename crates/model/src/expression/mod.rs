@@ -109,6 +109,15 @@ impl Expression {
         Self::compile_for(Purpose::LockKey, text)
     }
 
+    /// The same for a list of people: it sees no more than a lock's name does, since who sends a command, and what is sent
+    /// with it, must not choose who may vote.
+    ///
+    /// # Errors
+    /// Every fault found, each at its place in the text.
+    pub(crate) fn compile_people(text: &str) -> Result<Self, Vec<Fault>> {
+        Self::compile_for(Purpose::People, text)
+    }
+
     fn compile_for(purpose: Purpose, text: &str) -> Result<Self, Vec<Fault>> {
         bounds::check(text).map_err(|fault| vec![fault])?;
         let mut tree = guarded(|| PrattParser::default().parse(text))

@@ -11,41 +11,45 @@ pub(super) enum Purpose {
     Decision,
     /// The name of a lock.
     LockKey,
+    /// A list of people.
+    People,
 }
 
-/// What a lock key sees of the instance: what does not change with every move.
-const LOCK_KEY_FIELDS: &[&str] = &["id", "state", "started_by"];
+/// What a lock key, or a list of people, sees of the instance: what does not change with every move.
+const STEADY_FIELDS: &[&str] = &["id", "state", "started_by"];
 
 impl Purpose {
     /// The variables that it sees.
     pub(super) fn roots(self) -> &'static [Root] {
         match self {
             Self::Decision => &Root::ALL,
-            Self::LockKey => &[Root::Data, Root::Instance],
+            Self::LockKey | Self::People => &[Root::Data, Root::Instance],
         }
     }
 
     /// Why this does not see a variable, or a field of it, and what to write instead.
     pub(super) fn hides(self, root: Root, field: Option<&str>) -> Option<(String, String)> {
         let name = root.name();
-        let known = "a lock key sees `data`, `instance.id`, `instance.state` and `instance.started_by`".to_owned();
-        match (self, root, field) {
-            (Self::Decision, ..) | (Self::LockKey, Root::Data, _) => None,
-            (Self::LockKey, Root::Instance, Some(field)) if LOCK_KEY_FIELDS.contains(&field) => None,
-            (Self::LockKey, Root::Instance, None) => {
-                Some(("a lock key does not see `instance` as a whole".to_owned(), format!("name a field: {known}")))
+        let (what, why, keep) = match self {
+            Self::Decision => return None,
+            Self::LockKey => ("a lock key", "it names a lock of the instance", "what names the lock"),
+            Self::People => ("a list of people", "it says who has a vote", "the people"),
+        };
+        let known = format!("{what} sees `data`, `instance.id`, `instance.state` and `instance.started_by`");
+        match (root, field) {
+            (Root::Data, _) => None,
+            (Root::Instance, Some(field)) if STEADY_FIELDS.contains(&field) => None,
+            (Root::Instance, None) => {
+                Some((format!("{what} does not see `instance` as a whole"), format!("name a field: {known}")))
             }
-            (Self::LockKey, Root::Instance, Some("version")) => {
+            (Root::Instance, Some("version")) if self == Self::LockKey => {
                 let message = "`instance.version` would name another lock after each move".to_owned();
                 Some((message, known))
             }
-            (Self::LockKey, Root::Instance, Some(field)) => {
-                Some((format!("a lock key does not see `instance.{field}`"), known))
-            }
-            (Self::LockKey, Root::Event | Root::Actor | Root::Now, _) => {
-                let message =
-                    format!("a lock key does not see `{name}`: it names a lock of the instance, whoever sends");
-                Some((message, format!("{known}; keep what names the lock in the data")))
+            (Root::Instance, Some(field)) => Some((format!("{what} does not see `instance.{field}`"), known)),
+            (Root::Event | Root::Actor | Root::Now, _) => {
+                let message = format!("{what} does not see `{name}`: {why}, whoever sends");
+                Some((message, format!("{known}; keep {keep} in the data")))
             }
         }
     }
@@ -57,11 +61,16 @@ impl Purpose {
                 let message = format!("a lock key yields a text, and this yields {kind}");
                 Err(vec![Fault::new(0, message, "write a text, for example `\"inventory/\" + data.sku`")])
             }
+            (Self::People, Some(kind)) if kind != LIST => {
+                let message = format!("a list of people is needed, and this yields {kind}");
+                Err(vec![Fault::new(0, message, "write a list, for example `data.approvers`")])
+            }
             _ => Ok(()),
         }
     }
 }
 
+const LIST: &str = "a list";
 const TEXT: &str = "a text";
 
 /// What an expression yields, where that does not depend on the data.
@@ -77,7 +86,7 @@ fn kind(node: &IdedExpr) -> Option<&'static str> {
             LiteralValue::Null => "null",
         }),
         Expr::Select(select) if select.test => Some(TRUTH),
-        Expr::List(_) => Some("a list"),
+        Expr::List(_) => Some(LIST),
         Expr::Map(_) | Expr::Struct(_) => Some("a map"),
         Expr::Call(CallExpr { func_name, args, .. }) => match (func_name.as_str(), args.as_slice()) {
             (operators::CONDITIONAL, [_, yes, no]) => kind(yes).filter(|kind| *kind != TEXT).or_else(|| kind(no)),

@@ -22,6 +22,8 @@ fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
         data: lockkeeper_model::Data::new(),
         reason: is_closing.then(|| "why".to_owned()),
         approved_by: Vec::new(),
+        on_behalf_of: None,
+        subject: None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! The model's rules as tables: a definition, a script of commands, and what must come of each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod approval_checks;
+mod approval_properties;
+mod approval_rules;
 mod approvals;
 mod concurrency;
 mod definitions;
@@ -12,6 +15,7 @@ mod lock_keys;
 mod migrations;
 mod moves;
 mod properties;
+mod returns;
 mod schemas;
 mod starts;
 mod support;

@@ -8,7 +8,7 @@
 //! `conflict`, `request`); the answer.
 
 use lockkeeper_model::{
-    Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Fire, Format, Instance, InstanceKey,
+    Act, Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Fire, Format, Instance, InstanceKey,
     Refusal, Send, Start, Status, Success, Timestamp, decide, history,
 };
 use uuid::Uuid;
@@ -60,8 +60,14 @@ impl Case {
         let (mut key, mut reason, mut until) = (None, "why".to_owned(), None);
         let mut start = Start::default();
         for word in words {
+            if word == "recall" {
+                send.act = Some(Act::Recall);
+                continue;
+            }
             let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{word:?} is no condition"));
             match name {
+                "delegate" => send.act = Some(Act::Delegate { to: value.to_owned() }),
+                "add" => send.act = Some(Act::AddApprover { id: value.to_owned() }),
                 "to" => send.to = Some(value.to_owned()),
                 "from" => send.from = Some(value.to_owned()),
                 "v" => send.expected_version = Some(value.parse().unwrap()),
@@ -150,7 +156,9 @@ fn render_success(success: &Success) -> String {
     let outcome = serde_json::to_value(success.outcome).unwrap();
     let ended = if success.status == Status::Running { String::new() } else { format!(" {}", success.status.as_str()) };
     let votes = success.approval.as_ref().map_or_else(String::new, |approval| {
-        format!(", {}/{} {}", approval.voters.len(), approval.quorum, approval.voters.join(" "))
+        format!(", {}/{} {}", approval.quorum - approval.missing, approval.quorum, approval.voters.join(" "))
+            .trim_end()
+            .to_owned()
     });
     format!("{} v{} {}{ended}{votes}", outcome.as_str().unwrap(), success.version, success.state)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use lockkeeper_model::{Action, Command, Data, InstanceKey, Send};
+use lockkeeper_model::{Act, Action, Command, Data, InstanceKey, Send};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -20,7 +20,7 @@ use crate::problem::{Problem, malformed};
 use crate::routes::not_built;
 use crate::views::{self, ProblemView, SuccessView};
 
-/// An event with its conditions. At least one of `event` and `to` is needed.
+/// An event with its conditions. At least one of `event` and `to` is needed, except with `recall`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventBody {
@@ -53,9 +53,30 @@ pub(crate) struct EventBody {
     #[serde(default)]
     #[schema(example = json!({"inventory/sku-1": 1834503982415872_i64}))]
     fences: BTreeMap<String, i64>,
+    /// Instead of voting for the event: hands the sender's vote to this actor, where the approval allows it.
+    #[schema(example = "zoe")]
+    delegate_to: Option<String>,
+    /// Instead of voting for the event: adds this actor to those who must agree, where the approval allows it.
+    #[schema(example = "zoe")]
+    add_approver: Option<String>,
+    /// Instead of sending the event: takes back what the sender did by it last (a vote, a delegation, an added approver,
+    /// or the move that led here), where the definition allows it. `event` may be left out where that is clear.
+    recall: Option<bool>,
 }
 
 impl EventBody {
+    /// What is to be done about the event instead of sending it.
+    fn act(&self) -> Result<Option<Act>, Problem> {
+        let delegate = self.delegate_to.clone().map(|to| Act::Delegate { to });
+        let add = self.add_approver.clone().map(|id| Act::AddApprover { id });
+        let recall = self.recall.unwrap_or_default().then_some(Act::Recall);
+        let mut acts = delegate.into_iter().chain(add).chain(recall);
+        match (acts.next(), acts.next()) {
+            (act, None) => Ok(act),
+            _ => Err(malformed("of `delegate_to`, `add_approver` and `recall` one may be given")),
+        }
+    }
+
     /// The command, and how long its sender waits.
     pub(crate) fn command(
         self,
@@ -67,7 +88,8 @@ impl EventBody {
             return Err(malformed(format!("`mode`: only `sync` is in this version, not {mode:?}")));
         }
         not_built("priority", self.priority.is_some())?;
-        if self.event.is_none() && self.to.is_none() {
+        let act = self.act()?;
+        if act != Some(Act::Recall) && self.event.is_none() && self.to.is_none() {
             return Err(malformed(
                 "neither `event` nor `to` is given: say which event to send, or which state to reach",
             ));
@@ -80,6 +102,7 @@ impl EventBody {
             run: self.run,
             data: self.data,
             fences: self.fences,
+            act,
         };
         let actor = caller.actor(self.actor)?;
         let command = Command { instance, action: Action::Send(send), actor, idempotency_key: key };
@@ -99,7 +122,7 @@ impl EventBody {
     responses(
         (status = 200, description = "`applied`, `already_applied`, `pending_approval`; `Idempotency-Replayed: true` where it \
                                       is the first outcome again", body = SuccessView),
-        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `fenced`, `lock_timeout`, `key_reused`",
+        (status = 409, description = "`state_mismatch`, `version_mismatch`, `conflict`, `fenced`, `lock_timeout`, `key_reused`, `act_refused`",
          body = ProblemView, content_type = "application/problem+json"),
         (status = 422, description = "`guard_rejected`, `guard_error`, `unknown_event`, `ambiguous_target`",
          body = ProblemView, content_type = "application/problem+json"),

@@ -1,0 +1,339 @@
+//! An approval as it stands in one visit.
+
+use super::Recorded;
+use super::matching::{Places, filled};
+use crate::definition::approval::{ApprovalRule, Entitled, Group, People, Quorum, Who};
+use crate::definition::machine::Transition;
+use crate::expression::Scope;
+use crate::instance::{Addition, Delegation, Instance, Vote};
+use crate::limits::QUORUM_MAX;
+use crate::names::check_name;
+use crate::outcome::{ActReason, Approval, ApprovalGroup, Handover};
+use crate::{Actor, Refusal, Timestamp};
+
+/// An approval with all that its visit has recorded of it.
+pub(crate) struct Standing<'a> {
+    rule: &'a ApprovalRule,
+    transition: &'a Transition,
+    instance: &'a Instance,
+    /// The groups' people, where they are named.
+    named: Vec<Option<Vec<String>>>,
+    /// Votes needed, by group.
+    needed: Vec<usize>,
+    votes: Vec<&'a Vote>,
+    pub(crate) delegations: Vec<&'a Delegation>,
+    pub(crate) additions: Vec<&'a Addition>,
+}
+
+/// A vote's owner: the name in which it is cast, and the owner's roles.
+#[derive(Clone, Copy)]
+struct Owner<'o> {
+    name: &'o str,
+    /// None: not known.
+    roles: Option<&'o [String]>,
+}
+
+/// What a vote comes to.
+pub(crate) enum Tally {
+    /// The hand has voted before: nothing changes.
+    Repeated(Approval),
+    /// It counts, and more are needed.
+    Short(Approval, Vote),
+    /// It fills the last place; who had voted, in order, and in whose name the last one did.
+    Full(Vec<String>, Option<String>),
+}
+
+impl<'a> Standing<'a> {
+    /// What is recorded for `transition`, whose approval is `rule`.
+    ///
+    /// # Errors
+    /// `guard_error`: the people cannot be told, or are fewer than have to agree. A list of nobody is no approval.
+    pub(crate) fn new(
+        transition: &'a Transition,
+        rule: &'a ApprovalRule,
+        instance: &'a Instance,
+        scope: &Scope<'_>,
+    ) -> Result<Self, Refusal> {
+        let mut standing = Self {
+            rule,
+            transition,
+            instance,
+            named: Vec::with_capacity(rule.groups.len()),
+            needed: Vec::with_capacity(rule.groups.len()),
+            votes: instance.votes.iter().filter(|vote| vote.is_for(transition)).collect(),
+            delegations: instance.delegations.iter().filter(|delegation| delegation.is_for(transition)).collect(),
+            additions: instance.additions.iter().filter(|addition| addition.is_for(transition)).collect(),
+        };
+        for group in &rule.groups {
+            let people = standing.people_of(group, scope)?;
+            standing.needed.push(match (group.quorum, &people) {
+                (Quorum::Count(count), _) => count,
+                (Quorum::All, Some(people)) => people.len(),
+                // The reader lets nothing through that asks for all of nobody in particular.
+                (Quorum::All, None) => usize::MAX,
+            });
+            standing.named.push(people);
+        }
+        // What the rule no longer counts (it was migrated) is as if it had never been.
+        let counted: Vec<&Vote> = standing.votes.iter().copied().filter(|vote| standing.is_counted(vote)).collect();
+        standing.votes = counted;
+        Ok(standing)
+    }
+
+    /// The people that a group names, without whoever is excluded.
+    fn people_of(&self, group: &Group, scope: &Scope<'_>) -> Result<Option<Vec<String>>, Refusal> {
+        let Some(people) = &group.who.of else { return Ok(None) };
+        let (mut people, text) = match people {
+            People::Named(people) => (people.clone(), people.join(", ")),
+            People::Computed(expression) => (computed(people, scope)?, expression.text().to_owned()),
+        };
+        people.retain(|person| !self.is_excluded(person));
+        let needed = match group.quorum {
+            Quorum::Count(count) => count,
+            Quorum::All => 1,
+        };
+        if people.len() < needed {
+            let aside = if self.rule.exclude_starter { ", whoever started the run aside" } else { "" };
+            let detail = format!("{needed} of {} people must agree{aside}: nobody could ever approve", people.len());
+            return Err(Refusal::GuardError { expression: text, detail });
+        }
+        Ok(Some(people))
+    }
+
+    /// Whether `id` has no vote, whatever else they are.
+    pub(crate) fn is_excluded(&self, id: &str) -> bool {
+        self.rule.exclude_starter && self.instance.started_by == id
+    }
+
+    fn fits_group(&self, at: usize, owner: Owner<'_>) -> bool {
+        let roles = &self.rule.groups[at].who.roles;
+        let is_named = self.named[at].as_ref().is_none_or(|people| people.iter().any(|person| person == owner.name));
+        let has_role = match owner.roles {
+            Some(has) => roles.is_empty() || roles.iter().any(|role| has.contains(role)),
+            // Such a vote was counted by a rule of one group, and only such a rule may go on counting it.
+            None => self.rule.groups.len() == 1,
+        };
+        is_named && has_role && !self.is_excluded(owner.name)
+    }
+
+    /// Whether a vote of `owner` would have a place, full or not.
+    fn has_place(&self, owner: Owner<'_>) -> bool {
+        self.additions.iter().any(|addition| addition.id == owner.name)
+            || (0..self.needed.len()).any(|at| self.fits_group(at, owner))
+    }
+
+    fn is_counted(&self, vote: &Vote) -> bool {
+        !self.is_excluded(&vote.actor) && self.has_place(owner_of(vote))
+    }
+
+    /// How many places of each kind are filled if `more` votes, too: groups first, then the added approvers'.
+    fn filled(&self, more: Option<Owner<'_>>) -> Vec<usize> {
+        let owners: Vec<Owner<'_>> = self.votes.iter().map(|vote| owner_of(vote)).chain(more).collect();
+        let groups = self.needed.iter().enumerate().map(|(at, quorum)| Places {
+            quorum: *quorum,
+            fits: owners.iter().map(|owner| self.fits_group(at, *owner)).collect(),
+        });
+        let added = self
+            .additions
+            .iter()
+            .map(|addition| Places { quorum: 1, fits: owners.iter().map(|owner| owner.name == addition.id).collect() });
+        filled(&groups.chain(added).collect::<Vec<_>>(), owners.len())
+    }
+
+    /// Votes needed in all.
+    fn quorum(&self) -> usize {
+        self.needed.iter().fold(self.additions.len(), |sum, needed| sum.saturating_add(*needed))
+    }
+
+    pub(crate) fn has_voted(&self, hand: &str) -> bool {
+        self.votes.iter().any(|vote| vote.actor == hand)
+    }
+
+    /// The vote that `id` has handed over.
+    pub(crate) fn handed_by(&self, id: &str) -> Option<&'a Delegation> {
+        self.delegations.iter().copied().find(|delegation| delegation.from == id)
+    }
+
+    /// The vote of somebody else that `id` holds.
+    pub(crate) fn held_by(&self, id: &str) -> Option<&'a Delegation> {
+        self.delegations.iter().copied().find(|delegation| delegation.to == id)
+    }
+
+    /// Whether `id` is named as one who has a vote.
+    pub(crate) fn is_named(&self, id: &str) -> bool {
+        let is_in = |people: &Vec<String>| people.iter().any(|person| person == id);
+        self.named.iter().flatten().any(is_in) || self.additions.iter().any(|addition| addition.id == id)
+    }
+
+    /// Whether the actor has a vote of their own, cast or not.
+    pub(crate) fn has_own_vote(&self, actor: &Actor) -> bool {
+        !self.is_excluded(&actor.id) && self.has_place(Owner { name: &actor.id, roles: Some(&actor.roles) })
+    }
+
+    /// Counts the vote of `actor`.
+    ///
+    /// # Errors
+    /// `not_permitted`: the actor has no vote. `act_refused`: it is in other hands, or its place is taken.
+    pub(crate) fn vote(&self, actor: &Actor, scope: &Scope<'_>, now: Timestamp) -> Result<Tally, Refusal> {
+        if self.has_voted(&actor.id) {
+            let is_full = self.filled(None).iter().sum::<usize>() == self.quorum();
+            let voters = self.votes.iter().map(|vote| vote.actor.clone()).collect();
+            return Ok(if is_full { Tally::Full(voters, None) } else { Tally::Repeated(self.report(None)) });
+        }
+        let held = self.held(actor, scope)?;
+        let own = Owner { name: &actor.id, roles: Some(&actor.roles) };
+        let own = (self.handed_by(&actor.id).is_none() && self.has_own_vote(actor)).then_some(own);
+        let owners: Vec<Owner<'_>> = held.into_iter().chain(own).collect();
+        if owners.is_empty() {
+            return Err(self.no_vote(actor));
+        }
+        let before: usize = self.filled(None).iter().sum();
+        let counts = |owner: &Owner<'_>| self.filled(Some(*owner)).iter().sum::<usize>() > before;
+        let Some(owner) = owners.into_iter().find(counts) else {
+            let detail = format!("{:?} has a vote, but the places that it could fill are full", actor.id);
+            return Err(Refusal::ActRefused { reason: ActReason::Full, detail });
+        };
+        let vote = self.cast(actor, owner, now);
+        if before + 1 == self.quorum() {
+            let hands = self.votes.iter().map(|vote| &vote.actor).chain([&vote.actor]);
+            return Ok(Tally::Full(hands.cloned().collect(), vote.on_behalf_of));
+        }
+        Ok(Tally::Short(self.report(Some(&vote)), vote))
+    }
+
+    /// The vote of somebody else that the actor holds and may cast.
+    fn held(&self, actor: &Actor, scope: &Scope<'_>) -> Result<Option<Owner<'a>>, Refusal> {
+        let (Some(delegation), Some(to)) = (self.held_by(&actor.id), &self.rule.delegation) else { return Ok(None) };
+        if self.is_excluded(&actor.id) {
+            return Ok(None);
+        }
+        let owner = Owner { name: &delegation.from, roles: Some(&delegation.roles) };
+        Ok((is_one_of(actor, to, scope)? && self.has_place(owner)).then_some(owner))
+    }
+
+    fn cast(&self, actor: &Actor, owner: Owner<'_>, now: Timestamp) -> Vote {
+        Vote {
+            event: self.transition.event.clone(),
+            transition: self.transition.position,
+            actor: actor.id.clone(),
+            on_behalf_of: (owner.name != actor.id).then(|| owner.name.to_owned()),
+            roles: Some(self.roles_that_count(owner.roles.unwrap_or_default())),
+            at: now,
+        }
+    }
+
+    /// Those of `roles` that the approval asks for; the others need not be kept.
+    pub(crate) fn roles_that_count(&self, roles: &[String]) -> Vec<String> {
+        self.rule.roles().into_iter().filter(|role| roles.contains(role)).collect()
+    }
+
+    /// Why the actor has no vote to cast.
+    pub(crate) fn no_vote(&self, actor: &Actor) -> Refusal {
+        let id = &actor.id;
+        if let Some(delegation) = self.handed_by(id) {
+            let detail = format!("{id:?} has handed the vote to {:?}", delegation.to);
+            return Refusal::ActRefused { reason: ActReason::Delegated, detail };
+        }
+        let event = &self.transition.event;
+        let mut roles = self.rule.roles();
+        let detail = if self.is_excluded(id) {
+            roles.clear();
+            format!("{id:?} started the run and has no vote for {event:?}")
+        } else if self.held_by(id).is_some() {
+            roles = self.rule.delegation.as_ref().map(|to| to.roles.clone()).unwrap_or_default();
+            format!("{id:?} is none of those to whom a vote for {event:?} may be handed")
+        } else {
+            format!("{id:?} is none of those who have a vote for {event:?}")
+        };
+        Refusal::NotPermitted { detail, roles }
+    }
+
+    /// Whether `actor` is one of those who are `entitled`.
+    ///
+    /// # Errors
+    /// `guard_error`: the people cannot be told.
+    pub(crate) fn is_entitled(&self, actor: &Actor, entitled: &Entitled, scope: &Scope<'_>) -> Result<bool, Refusal> {
+        match entitled {
+            Entitled::Only(who) => is_one_of(actor, who, scope),
+            Entitled::Approvers => {
+                let has_own = self.has_own_vote(actor) && self.handed_by(&actor.id).is_none();
+                Ok(has_own || self.held(actor, scope)?.is_some())
+            }
+        }
+    }
+
+    /// How far it is, once `more` is counted.
+    pub(crate) fn report(&self, more: Option<&Vote>) -> Approval {
+        let filled = self.filled(more.map(owner_of));
+        let hands: Vec<String> = self.votes.iter().copied().chain(more).map(|vote| vote.actor.clone()).collect();
+        let (mut groups, mut waiting_for) = (Vec::with_capacity(self.needed.len()), Vec::new());
+        for (at, group) in self.rule.groups.iter().enumerate() {
+            let (quorum, votes) = (self.needed[at], filled[at]);
+            let of = self.named[at].as_deref().unwrap_or_default();
+            if votes < quorum {
+                waiting_for.extend(of.iter().map(String::as_str));
+            }
+            groups.push(ApprovalGroup { quorum, votes, of: of.to_vec(), roles: group.who.roles.clone() });
+        }
+        waiting_for.extend(self.additions.iter().map(|addition| addition.id.as_str()));
+        let hand = |name: &str| self.handed_by(name).map_or_else(|| name.to_owned(), |given| given.to.clone());
+        let mut waiting_for: Vec<String> = waiting_for.into_iter().map(hand).collect();
+        waiting_for.retain(|person| !hands.contains(person));
+        waiting_for.sort_unstable();
+        waiting_for.dedup();
+        Approval {
+            quorum: self.quorum(),
+            missing: self.quorum().saturating_sub(filled.iter().sum()),
+            voters: hands,
+            groups,
+            waiting_for,
+            delegations: self
+                .delegations
+                .iter()
+                .map(|given| Handover { from: given.from.clone(), to: given.to.clone() })
+                .collect(),
+            added: self.additions.iter().map(|addition| addition.id.clone()).collect(),
+        }
+    }
+}
+
+fn owner_of(vote: &Vote) -> Owner<'_> {
+    Owner { name: vote.on_behalf_of.as_deref().unwrap_or(&vote.actor), roles: vote.roles.as_deref() }
+}
+
+/// Whether `actor` is one of `who`.
+fn is_one_of(actor: &Actor, who: &Who, scope: &Scope<'_>) -> Result<bool, Refusal> {
+    Ok(actor.has_any(&who.roles) && is_among(&actor.id, who, scope)?)
+}
+
+/// Whether `id` is among those whom `who` names, if it names any.
+pub(crate) fn is_among(id: &str, who: &Who, scope: &Scope<'_>) -> Result<bool, Refusal> {
+    match &who.of {
+        None => Ok(true),
+        Some(people) => Ok(computed(people, scope)?.iter().any(|person| person == id)),
+    }
+}
+
+/// The people, sorted and without repetition.
+fn computed(people: &People, scope: &Scope<'_>) -> Result<Vec<String>, Refusal> {
+    let expression = match people {
+        People::Named(people) => return Ok(people.clone()),
+        People::Computed(expression) => expression,
+    };
+    let fail = |detail: String| Refusal::GuardError { expression: expression.text().to_owned(), detail };
+    let serde_json::Value::Array(items) = expression.evaluate(scope).map_err(fail)? else {
+        return Err(fail("a list of people is needed".to_owned()));
+    };
+    if items.len() > QUORUM_MAX {
+        return Err(fail(format!("{} people; at most {QUORUM_MAX} may be named", items.len())));
+    }
+    let mut people = Vec::with_capacity(items.len());
+    for item in items {
+        let serde_json::Value::String(name) = item else { return Err(fail("people are texts: their ids".to_owned())) };
+        check_name("actor id", &name).map_err(|error| fail(error.to_string()))?;
+        people.push(name);
+    }
+    people.sort_unstable();
+    people.dedup();
+    Ok(people)
+}
