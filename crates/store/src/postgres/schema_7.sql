@@ -12,12 +12,11 @@ CREATE INDEX events_by_feed ON $schema.events (xid, record, version);
 -- this transaction. Asked when a node starts: one look at the end of an index.
 CREATE FUNCTION $schema.settle_feed() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_end CONSTANT xid8 := pg_snapshot_xmax(pg_current_snapshot());
-    v_settled bigint := 0;
+    v_settled bigint;
 BEGIN
-    IF EXISTS (SELECT FROM $schema.events e WHERE e.xid >= v_end) THEN
-        UPDATE $schema.events SET xid = pg_current_xact_id() WHERE xid >= v_end;
-        GET DIAGNOSTICS v_settled = ROW_COUNT;
-    END IF;
+    -- One statement, so that all of it is of one moment: what has been committed since has a number above its end, too.
+    UPDATE $schema.events SET xid = pg_current_xact_id()
+        WHERE xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot()));
+    GET DIAGNOSTICS v_settled = ROW_COUNT;
     RETURN v_settled;
 END $$
