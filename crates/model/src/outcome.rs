@@ -40,7 +40,7 @@ pub struct Success {
     pub status: Status,
     /// How far the approval is, for `pending_approval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
+    pub approval: Option<Box<Approval>>,
     /// What a migration did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,

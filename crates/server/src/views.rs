@@ -178,7 +178,7 @@ impl From<Success> for SuccessView {
             state: success.state,
             status: success.status.as_str(),
             migration: success.migration.map(MigrationView::from),
-            approval: success.approval.map(ApprovalView::from),
+            approval: success.approval.map(|approval| ApprovalView::from(*approval)),
         }
     }
 }

@@ -258,14 +258,14 @@ impl Judged<'_> {
         let approval = Standing::new(transition, rule, &instance, &self.scope())?.report(None);
         let entry = Entry { subject: subject.map(str::to_owned), ..self.entry(kind, &transition.event, &instance) };
         let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);
-        answer.approval = Some(approval);
+        answer.approval = Some(Box::new(approval));
         Ok(Decision::Change(Box::new(Change { instance, entry, success: answer })))
     }
 
     /// The answer to what was done before.
     fn as_it_is(&self, standing: &Standing<'_>) -> Decision {
         let mut answer = success(self.command, self.current, SuccessKind::PendingApproval);
-        answer.approval = Some(standing.report(None));
+        answer.approval = Some(Box::new(standing.report(None)));
         Decision::Stay(answer)
     }
 }

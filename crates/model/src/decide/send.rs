@@ -366,7 +366,7 @@ impl<'a> Judged<'a> {
             Tally::Full(voters, on_behalf_of) => self.step(transition, voters, on_behalf_of),
             Tally::Repeated(approval) => {
                 let mut answer = success(self.command, self.current, SuccessKind::PendingApproval);
-                answer.approval = Some(approval);
+                answer.approval = Some(Box::new(approval));
                 Ok(Decision::Stay(answer))
             }
             Tally::Short(approval, vote) => {
@@ -377,7 +377,7 @@ impl<'a> Judged<'a> {
                 instance.votes.push(vote);
                 let entry = Entry { on_behalf_of, ..self.entry(Kind::Vote, &transition.event, &instance) };
                 let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);
-                answer.approval = Some(approval);
+                answer.approval = Some(Box::new(approval));
                 Ok(Decision::Change(Box::new(Change { instance, entry, success: answer })))
             }
         }

@@ -109,7 +109,7 @@ fn named_people_need_the_role_too_where_one_is_asked_for() {
 fn so_many_of_each_role_and_nobody_for_two() {
     let groups = "{groups: [{quorum: 2, roles: [finance]}, {quorum: 1, roles: [legal]}]}";
     let full = "act_refused: \"eve\" has a vote, but the places that it could fill are full";
-    in_review(groups).run(&format!(
+    in_review(groups).run(
         r#"
         zoe approve -> not_permitted: "zoe" may not do this: one of the roles finance, legal is needed
         # She is counted where she helps most, not where she came first.
@@ -117,8 +117,8 @@ fn so_many_of_each_role_and_nobody_for_two() {
         ann[legal] approve -> pending_approval v3 review, 1/3 ann, stays
         bob[finance] approve -> pending_approval v4 review, 2/3 ann bob
         cid[finance] approve -> applied v5 approved completed, by ann bob cid
-        "#
-    ));
+        "#,
+    );
     in_review(groups).run(&format!(
         r#"
         ann[finance] approve -> pending_approval v3 review, 1/3 ann

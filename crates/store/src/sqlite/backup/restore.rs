@@ -36,6 +36,13 @@ pub fn restore_sqlite(
         return Err(BackupError::NotEmpty { store: path.display().to_string(), records });
     }
     let ready = place::beside(&target, ".restoring");
+    // What an interrupted restore has left: a log beside another backup would be played into it.
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let left = place::beside(&ready, suffix);
+        if left.exists() {
+            fs::remove_file(&left).map_err(|error| unwritable(&left, &error))?;
+        }
+    }
     let prepared = prepare(backup, &ready, clock.now());
     if prepared.is_err() {
         // What is left of it is of no use, and may fill the disk.
@@ -107,7 +114,10 @@ fn move_aside(target: &Path, now_ms: i64) -> Result<(), BackupError> {
             fs::rename(&from, place::beside(&aside, suffix)).map_err(|error| unwritable(&from, &error))?;
         }
     }
-    fs::rename(target, &aside).map_err(|error| unwritable(target, &error))?;
+    // A second name, so that there is a store under the first one at any time. Not every file system has such.
+    if fs::hard_link(target, &aside).is_err() {
+        fs::rename(target, &aside).map_err(|error| unwritable(target, &error))?;
+    }
     tracing::info!(kept = %aside.display(), "the store that was there is kept");
     sync_folder(target)
 }

@@ -12,9 +12,10 @@ const EVENTS: &str = "SELECT version, commit_id, body FROM events WHERE record =
 const KEYS: &str =
     "SELECT key, version, expires_ms, fingerprint, outcome FROM idempotency_keys WHERE record = ?1 ORDER BY key";
 
-/// What is sealed besides: the order of the feed, fences and numbers.
-const REST: [&str; 3] = [
+/// What is sealed besides: the order of the feed, alarms, fences and numbers.
+const REST: [&str; 4] = [
     "SELECT e.event, r.space, r.id, e.version FROM events e JOIN records r ON r.record = e.record ORDER BY e.event",
+    "SELECT r.space, r.id, a.due_ms FROM alarms a JOIN records r ON r.record = a.record ORDER BY r.space, r.id",
     "SELECT resource, last, touched_ms FROM fences ORDER BY resource",
     "SELECT name, value FROM counters ORDER BY name",
 ];
