@@ -30,7 +30,10 @@ fn every_mistake_is_shown_in_its_line() {
         let shown = said.failed(1);
         assert!(shown.contains(&format!("bad.yaml:{line}:")), "{shown}");
         assert!(shown.contains("there is no state \"reviw\"; did you mean \"review\"?"), "{shown}");
-        assert!(shown.contains("help: write one of the states: draft, review, escalated, approved, rejected"), "{shown}");
+        assert!(
+            shown.contains("help: write one of the states: draft, review, escalated, approved, rejected"),
+            "{shown}"
+        );
         assert!(shown.contains("error: invalid_definition (LK0021): bad.yaml has "), "{shown}");
     }
     let problem = cli.run(&["apply", "-f", "bad.yaml", "-o", "json"]).failed_json(1);

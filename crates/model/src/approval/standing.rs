@@ -255,6 +255,8 @@ impl<'a> Standing<'a> {
     pub(crate) fn is_entitled(&self, actor: &Actor, entitled: &Entitled, scope: &Scope<'_>) -> Result<bool, Refusal> {
         match entitled {
             Entitled::Only(who) => is_one_of(actor, who, scope),
+            // Whoever may not send the event has no say in it either, whatever the approval says.
+            Entitled::Approvers if !actor.has_any(&self.transition.roles) => Ok(false),
             Entitled::Approvers => {
                 let has_own = self.has_own_vote(actor) && self.handed_by(&actor.id).is_none();
                 Ok(has_own || self.held(actor, scope)?.is_some())

@@ -8,7 +8,7 @@ use crate::command::Act;
 use crate::definition::approval::{ApprovalRule, Entitled};
 use crate::definition::machine::Transition;
 use crate::expression::cost;
-use crate::instance::{Addition, Delegation};
+use crate::instance::{Addition, Delegation, Vote};
 use crate::limits::{ADDITIONS_MAX, DELEGATIONS_MAX};
 use crate::names::check_name;
 use crate::outcome::{ActReason, MismatchReason, SuccessKind};
@@ -215,7 +215,10 @@ impl Judged<'_> {
         let vote = instance.votes.iter().position(|vote| vote.actor == *actor && vote.is_for(transition));
         let given = instance.delegations.iter().position(|given| given.from == *actor && given.is_for(transition));
         let added = instance.additions.iter().rposition(|added| added.by == *actor && added.is_for(transition));
-        let has_voted = |id: &str| instance.votes.iter().any(|vote| vote.actor == id && vote.is_for(transition));
+        let has_voted = |id: &str| {
+            let is_of = |vote: &Vote| vote.actor == id || vote.on_behalf_of.as_deref() == Some(id);
+            instance.votes.iter().any(|vote| is_of(vote) && vote.is_for(transition))
+        };
         let (subject, on_behalf_of) = match (vote, given, added) {
             (Some(at), _, _) => (None, instance.votes.remove(at).on_behalf_of),
             (None, Some(at), _) if has_voted(&instance.delegations[at].to) => {

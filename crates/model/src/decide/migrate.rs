@@ -46,6 +46,9 @@ pub(super) fn migrate(
     instance.delegations.clear();
     instance.additions.clear();
     instance.undo = None;
+    // A way back must not lead where the new version asks for an approval first.
+    let free = unapproved(new.machine());
+    instance.path.retain(|name| new.machine().find(name).is_some_and(|at| free.contains(&at)));
     if state.name == current.state {
         instance.timers = timers_going_on(old, state, current);
     } else {
@@ -135,7 +138,7 @@ fn fitting(new: &Definition, current: &Instance) -> Result<Arc<Data>, Refusal> {
 }
 
 /// The states that can be reached from the first one without an approval.
-fn unapproved(machine: &Machine) -> HashSet<usize> {
+pub(super) fn unapproved(machine: &Machine) -> HashSet<usize> {
     let mut reached = HashSet::from([machine.initial]);
     let mut left = vec![machine.initial];
     while let Some(at) = left.pop() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::migrate::unapproved;
 use super::send::Judged;
 use super::{Change, Decision, success};
 use crate::definition::machine::{Return, Transition};
@@ -22,13 +23,19 @@ impl Judged<'_> {
     /// The states to which `transition` may lead back now, the last one first; none for one that leads forward.
     pub(super) fn way_back(&self, transition: &Transition) -> Vec<usize> {
         let Some(back) = &transition.back else { return Vec::new() };
-        // A run that began before its definition had ways back knows no more than where it came from.
-        let came_from = self.current.entered.from.iter().filter(|from| **from != self.current.state);
-        let path: Vec<&String> = match self.current.path.as_slice() {
-            [] => came_from.collect(),
-            path => path.iter().rev().collect(),
+        let find = |name: &String| self.machine.find(name);
+        let path: Vec<usize> = match self.current.path.as_slice() {
+            // A run that began before its definition had ways back knows no more than where it came from. Under another
+            // definition: so it leads to nothing that an approval has to be asked for now.
+            [] => {
+                let free = unapproved(self.machine);
+                let came_from = self.current.entered.from.iter().filter(|from| **from != self.current.state);
+                came_from.filter_map(find).filter(|at| free.contains(at)).collect()
+            }
+            path => path.iter().rev().filter_map(find).collect(),
         };
-        let mut passed = path.into_iter().filter_map(|name| self.machine.find(name));
+        // What was passed under an earlier version may end the run in this one.
+        let mut passed = path.into_iter().filter(|at| self.machine.states[*at].ends_as.is_none());
         match back {
             Return::Previous => passed.next().into_iter().collect(),
             Return::Any => passed.collect(),

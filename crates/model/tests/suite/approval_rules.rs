@@ -402,3 +402,33 @@ fn votes_of_earlier_versions_go_on_counting() {
         ",
     );
 }
+
+#[test]
+fn a_veto_is_for_those_who_may_send_the_event() {
+    let mut case = Case::new(
+        "{workflow: w, initial: a, states: {a: {on: {approve: {target: b, roles: [finance], approval: {quorum: 2, veto: reject}}, reject: c}}, b: {type: final}, c: {type: final, status: failed}}}",
+    );
+    case.run(
+        r#"
+        ann start -> started v1 a
+        zoe reject -> not_permitted: "zoe" is none of those who may veto "approve" by "reject"
+        bob[finance] reject -> applied v2 c failed
+        "#,
+    );
+}
+
+#[test]
+fn an_approver_who_has_voted_by_a_delegate_is_not_taken_away() {
+    let mut case = Case::new(
+        "{workflow: w, initial: a, states: {a: {on: {approve: {target: b, approval: {quorum: 2, of: [ann, bob], delegation: true, add_approvers: true, recall: true}}}}, b: {type: final}}}",
+    );
+    case.run(
+        r#"
+        ann start -> started v1 a
+        ann approve add=cid -> pending_approval v2 a, 0/3
+        cid approve delegate=dan -> pending_approval v3 a, 0/3
+        dan approve -> pending_approval v4 a, 1/3 dan
+        ann approve recall -> act_refused: "cid" has voted already
+        "#,
+    );
+}
