@@ -48,6 +48,8 @@ struct Told {
     acknowledged: Vec<(i64, Uuid)>,
     /// These were found not to have taken place.
     missing: HashSet<Uuid>,
+    /// Of these that is not known, each with the version that it expected.
+    unsettled: Vec<(i64, Uuid)>,
 }
 
 impl Writers {
@@ -158,19 +160,20 @@ async fn commit(store: &PostgresStore, way: Way, set: &mut ChangeSet) -> Result<
 }
 
 async fn write(store: Arc<PostgresStore>, key: RecordKey, way: Way, shared: Arc<Shared>) -> Told {
-    let mut told = Told { key, way, acknowledged: Vec::new(), missing: HashSet::new() };
+    let mut told = Told { key, way, acknowledged: Vec::new(), missing: HashSet::new(), unsettled: Vec::new() };
     let mut version = 0;
     while !shared.stopped.load(Ordering::SeqCst) {
         let mut set = next(&told.key, version);
         let id = set.commit_id;
         let verdict = commit(&store, way, &mut set).await;
         version = set.expected_version;
-        let took_place = match verdict {
-            Ok(Verdict::Committed) => true,
-            Ok(Verdict::Lost(current)) => {
-                version = current.map_or(0, |record| record.version);
-                continue;
+        match verdict {
+            Ok(Verdict::Committed) => {
+                version += 1;
+                told.acknowledged.push((version, id));
+                shared.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
+            Ok(Verdict::Lost(current)) => version = current.map_or(0, |record| record.version),
             Err(CommitError::Unavailable(why)) => {
                 *shared.told_last.lock().expect("nobody panics with it") = why;
                 tokio::time::sleep(PAUSE).await;
@@ -178,21 +181,35 @@ async fn write(store: Arc<PostgresStore>, key: RecordKey, way: Way, shared: Arc<
             }
             Err(CommitError::Unknown(_)) => {
                 shared.unknown.fetch_add(1, Ordering::SeqCst);
-                let took_place = settle(&store, &told.key, version, id).await;
-                if !took_place {
-                    told.missing.insert(id);
+                told.unsettled.push((version, id));
+                if settle(&store, &told.key, version, id).await {
+                    version += 1;
                 }
-                took_place
+                continue;
             }
             Ok(other) => panic!("{other:?}"),
-        };
-        if took_place {
-            version += 1;
-            told.acknowledged.push((version, id));
-            shared.acknowledged.fetch_add(1, Ordering::SeqCst);
+        }
+        told.settle(&store, version).await;
+    }
+    // Nothing is under way any more.
+    told.settle(&store, i64::MAX).await;
+    told
+}
+
+impl Told {
+    /// Learns what became of commits whose fate was not known, as far as the record is known to have gone on since. Before,
+    /// that one is not there says nothing: a session that nobody hears any more may still be committing it.
+    async fn settle(&mut self, store: &PostgresStore, version: i64) {
+        for (expected, id) in std::mem::take(&mut self.unsettled) {
+            if expected >= version {
+                self.unsettled.push((expected, id));
+            } else if settle(store, &self.key, expected, id).await {
+                self.acknowledged.push((expected + 1, id));
+            } else {
+                self.missing.insert(id);
+            }
         }
     }
-    told
 }
 
 /// Asks after a commit until the store answers.
