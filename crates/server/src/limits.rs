@@ -73,6 +73,10 @@ pub const FEED_STREAMS_MAX: usize = 1_000;
 /// silent for a minute or less, and a client notices that its server is gone.
 pub const FEED_KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// After so long a stream ends, and its client comes back to where it was: so that a token that was revoked has no stream
+/// for ever.
+pub const FEED_STREAM_MAX: Duration = Duration::from_secs(5 * 60);
+
 /// How soon a client is to come back when its stream breaks.
 pub const FEED_RETRY: Duration = Duration::from_secs(1);
 

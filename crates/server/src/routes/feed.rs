@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use lockkeeper_engine::{FeedEvent, FeedListener, FeedNews, HistoryItem, parse_cursor};
 use lockkeeper_model::{Refusal, WorkflowName};
 use lockkeeper_store::{FeedCursor, FeedFrom, FeedGap};
@@ -20,7 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::AppState;
 use crate::body::Params;
-use crate::limits::{FEED_KEEP_ALIVE, FEED_RETRY, FEED_STREAMS_MAX};
+use crate::limits::{FEED_KEEP_ALIVE, FEED_RETRY, FEED_STREAM_MAX, FEED_STREAMS_MAX};
 use crate::problem::{Problem, malformed};
 use crate::views::{HistoryView, ProblemView};
 
@@ -70,7 +70,7 @@ pub(crate) struct GapView {
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen: go on behind it")
     ),
     responses(
-        (status = 200, description = "A stream without end. `data` is a ChangeView, or in an event `gap` a GapView",
+        (status = 200, description = "A stream; it ends after some minutes, and goes on by `Last-Event-ID`. `data` is a ChangeView, or in an event `gap` a GapView",
          body = ChangeView, content_type = "text/event-stream"),
         (status = 410, description = "The id is from another life of the store: begin again with `after=begin` or `after=now`",
          body = ProblemView, content_type = "application/problem+json"),
@@ -103,7 +103,8 @@ pub(crate) async fn follow(
         _place: place,
     };
     let keep_alive = KeepAlive::new().interval(FEED_KEEP_ALIVE);
-    let mut response = Sse::new(follower.events()).keep_alive(keep_alive).into_response();
+    let events = follower.events().take_until(tokio::time::sleep(FEED_STREAM_MAX));
+    let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     // Proxies that gather what passes would hold events back.
     response.headers_mut().insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
     Ok(response)
