@@ -78,24 +78,32 @@ impl Judges {
         self.current.iter().chain(newest).chain(targets).any(|definition| definition.may_lease())
     }
 
-    /// The definition by which a command is to be judged, if there is one.
-    fn judge_of(&self, action: &Action) -> Option<&Arc<Definition>> {
+    /// The definition that says how a command commits, if there is one: that of the run which it is about, and the newest
+    /// for a start. A start that ends a run is about that one: work may be under way under its lock.
+    fn orders<'a>(
+        &'a self,
+        action: &Action,
+        current: Option<&Instance>,
+        on: Option<&'a Arc<Definition>>,
+    ) -> Option<&'a Arc<Definition>> {
         let newest = self.newest.as_ref().and_then(|newest| newest.as_ref().ok());
         match action {
-            Action::Start(_) => newest.or(self.current.as_ref()),
-            _ => self.current.as_ref().or(newest),
+            Action::Start(start) if !start.ends_run(current) => newest.or(on),
+            _ => on.or(newest),
         }
     }
 
     /// The lock that a command is to have a lease on, if it is to have one.
     pub(crate) fn lock_key(&self, current: Option<&Instance>, command: &Command) -> Result<Option<String>, Refusal> {
-        self.judge_of(&command.action).map_or(Ok(None), |definition| definition.lock_key(current, command))
+        let definition = self.orders(&command.action, current, self.current.as_ref());
+        definition.map_or(Ok(None), |definition| definition.lock_key(current, command))
     }
 
     /// How one command commits.
     pub(crate) fn concurrency_of(&self, snapshot: &Snapshot, action: &Action) -> Concurrency {
-        let state = snapshot.instance.as_ref().map(|instance| instance.state.as_str());
-        let definition = self.judge_of(action);
+        let current = snapshot.instance.as_deref();
+        let state = current.map(|instance| instance.state.as_str());
+        let definition = self.orders(action, current, self.current.as_ref());
         definition.map(|definition| definition.concurrency_of(state, action).clone()).unwrap_or_default()
     }
 }
@@ -209,12 +217,10 @@ impl Fold<'_> {
             return Ok(false);
         }
         let command = &pending.command;
-        let definition = match command.action {
-            Action::Start(_) => self.judges.judge_of(&command.action),
-            _ => self.definition.as_ref(),
-        };
-        let Some(definition) = definition else { return Ok(false) };
         let current = self.current.as_deref();
+        let Some(definition) = self.judges.orders(&command.action, current, self.definition.as_ref()) else {
+            return Ok(false);
+        };
         let state = current.map(|instance| instance.state.as_str());
         let own = definition.concurrency_of(state, &command.action);
         let without = pending.locks_gone && own.on_lock_loss == OnLockLoss::RowLock;

@@ -27,8 +27,8 @@ pub struct FeedEvent {
     pub key: InstanceKey,
     /// The version that the change made.
     pub version: i64,
-    /// The change.
-    pub entry: Arc<Entry>,
+    /// The change; or why it cannot be read. The rest of the feed does not wait for that.
+    pub entry: Result<Arc<Entry>, Refusal>,
 }
 
 /// What a listener is told next.
@@ -130,7 +130,10 @@ impl Engine {
         for item in page.items {
             // Definitions and tokens have spaces that are no names of workflows.
             let Ok(key) = InstanceKey::new(&item.key.space, &item.key.id) else { continue };
-            let entry = Arc::new(codec::decode_entry(&item.event.body)?);
+            let entry = codec::decode_entry(&item.event.body).map(Arc::new);
+            if let Err(why) = &entry {
+                tracing::error!(record = %item.key, version = item.event.version, %why, "an event cannot be read");
+            }
             events.push(FeedEvent { cursor: item.cursor, key, version: item.event.version, entry });
         }
         let batch = Batch { from: page.from, to: page.next, events };

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::policy::{ConflictPolicy, ReusePolicy};
-use crate::{Actor, Data, InstanceKey, Timestamp};
+use crate::{Actor, Data, Instance, InstanceKey, Status, Timestamp};
 
 /// SHA-256 over a command and its actor: tells a retry from another use of the same idempotency key.
 pub type Fingerprint = [u8; 32];
@@ -64,6 +64,14 @@ pub struct Start {
     /// How long the run may last, in milliseconds; none: as long as it likes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_timeout_ms: Option<u64>,
+}
+
+impl Start {
+    /// Whether it would end the run that is going on, to begin another in its place.
+    pub fn ends_run(&self, current: Option<&Instance>) -> bool {
+        self.conflict_policy == ConflictPolicy::TerminateExisting
+            && current.is_some_and(|current| current.status == Status::Running)
+    }
 }
 
 /// Sends an event, or asks for a target state, under conditions. At least one of `event` and `to` is set.

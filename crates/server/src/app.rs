@@ -56,6 +56,7 @@ pub(crate) struct AppState {
                        `/healthz`, `/readyz` and `/openapi.json` carries `Authorization: Bearer TOKEN`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
+    components(schemas(r::feed::GapView, r::feed::UnreadableView)),
     modifiers(&Bearer)
 )]
 struct Api;

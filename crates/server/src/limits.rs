@@ -80,5 +80,8 @@ pub const FEED_STREAM_MAX: Duration = Duration::from_secs(5 * 60);
 /// How soon a client is to come back when its stream breaks.
 pub const FEED_RETRY: Duration = Duration::from_secs(1);
 
+/// How long a backup waits for a client that takes nothing of it: others want its place, and it fills the disk.
+pub const BACKUP_STALL_MAX: Duration = Duration::from_secs(60);
+
 /// Backups at once: each reads the whole store, and has a copy of it on the disk until it is sent.
 pub const BACKUPS_MAX: usize = 1;

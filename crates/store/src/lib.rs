@@ -200,7 +200,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`CommitError`], as [`Store::commit`]; after [`CommitError::Unknown`] it is safe to ask again.
     async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError>;
 
-    /// Copies the whole store, as it is at one moment, into a new file at `into`, synced. Commits go on meanwhile.
+    /// Copies the whole store, as it is at one moment, into a new or empty file at `into`, synced. Commits go on
+    /// meanwhile. Dropped: the copying ends at once.
     ///
     /// # Errors
     /// [`BackupError`]; what is left at `into` is of no use.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +78,7 @@ pub(crate) struct RestoreArgs {
 /// Runs `backup`.
 pub(crate) async fn backup(args: &BackupArgs, connection: &ConnectionArgs, output: &Output) -> Result<(), Failure> {
     let partial = beside(&args.file)?;
+    create(&partial)?;
     let made = make(args, connection, &partial).await;
     if made.is_err() {
         let _gone = fs::remove_file(&partial);
@@ -146,7 +148,7 @@ fn history(key: &lockkeeper_store::RecordKey, events: &[lockkeeper_store::Event]
 
 async fn download(connection: &ConnectionArgs, partial: &Path, bar: &ProgressBar) -> Result<(), Failure> {
     let client = Client::new(connection)?;
-    let mut file = File::create(partial).map_err(|error| unwritable(partial, &error))?;
+    let mut file = File::options().write(true).open(partial).map_err(|error| unwritable(partial, &error))?;
     let mut response = match client.post_for_file("/v1/backup", SILENCE_MAX).await {
         Ok(response) => response,
         Err(error) => return Err(client.failure(error)),
@@ -182,6 +184,12 @@ fn beside(file: &Path) -> Result<PathBuf, Failure> {
     // A name that a process of the same number has left behind.
     let _gone = fs::remove_file(&partial);
     Ok(partial)
+}
+
+/// An empty file that nobody else may read: a backup has all that the store has.
+fn create(partial: &Path) -> Result<(), Failure> {
+    let created = File::options().write(true).create_new(true).mode(0o600).open(partial);
+    created.map(drop).map_err(|error| unwritable(partial, &error))
 }
 
 fn spinner(message: &'static str) -> ProgressBar {

@@ -125,7 +125,11 @@ impl Feed<'_> {
                 output.note("changes are missing here: retention has purged them before they were shown");
             }
         } else if let Value::Object(change) = &value {
-            if output.is_json() {
+            if event.name == "unreadable" && !output.is_json() {
+                let field = |name: &str| crate::output::printable(value[name].as_str().unwrap_or_default());
+                let (workflow, id, detail) = (field("workflow"), field("id"), field("detail"));
+                output.note(&format!("{workflow}/{id}: version {} cannot be read: {detail}", value["version"]));
+            } else if output.is_json() {
                 let mut line = serde_json::Map::from_iter([("cursor".to_owned(), Value::from(cursor))]);
                 line.extend(change.clone());
                 output.print(&Value::Object(line).to_string())?;

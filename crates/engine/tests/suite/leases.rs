@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::{Answer, AtomicFailure, Options};
-use lockkeeper_model::{Action, Command, Refusal, Start};
+use lockkeeper_model::{Action, Command, ConflictPolicy, Refusal, Start};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -321,6 +321,38 @@ async fn moves_that_happen_together_hold_all_their_locks() {
     house.engine.send_atomic(all(), None).await.unwrap();
     for id in ["a", "b", "c"] {
         assert_eq!(house.history(id).await.len(), 3, "{id}");
+    }
+}
+
+/// The run that is going on ends under its own lock, whatever the newest definition says: work may be under way under it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_ends_a_run_waits_for_the_lock_of_that_run() {
+    let replace = |lock: &str| {
+        let start = Start {
+            run: Uuid::new_v4(),
+            data: object(json!({"lock": lock})),
+            conflict_policy: ConflictPolicy::TerminateExisting,
+            ..Start::default()
+        };
+        command("a", Action::Start(start), "ann")
+    };
+    let first = workflow("lock_timeout: 1s");
+    for next in [first.replace("lock/", "place/"), WORKFLOW.to_owned()] {
+        let house = house("lock_timeout: 1s", &[("a", "x")]).await;
+        put(&house.engine, "case", &next).await;
+        let at_work = house.locks.somebody("lock/x").await;
+        let _elsewhere = house.locks.somebody("place/y").await;
+        for engine in [&house.engine, &house.other] {
+            match engine.send(replace("y"), None).await.result {
+                Err(Refusal::LeaseTimeout { resource, .. }) => assert_eq!(resource, "lock/x"),
+                other => panic!("{other:?}"),
+            }
+        }
+        let fence = at_work.fence().unwrap();
+        at_work.release().await;
+        assert_eq!(name(&house.engine.send(replace("y"), None).await), "started");
+        assert!(fences(&house, "lock/x").last().is_some_and(|last| *last > fence), "written under that lock");
+        assert_eq!(house.history("a").await.len(), 3, "a start, its end, the next");
     }
 }
 

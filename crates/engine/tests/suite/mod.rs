@@ -4,6 +4,7 @@
 
 mod batches;
 mod faulty_locks;
+mod feed;
 mod fences;
 mod leases;
 mod migrations;

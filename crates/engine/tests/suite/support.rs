@@ -66,6 +66,8 @@ pub struct FaultyStore {
     pub fences: Mutex<Vec<Fence>>,
     /// Alarms that were set without a change.
     pub alarms: watch::Sender<usize>,
+    /// Events of this version come damaged out of the feed; 0: none.
+    pub garbled: AtomicI64,
 }
 
 impl FaultyStore {
@@ -87,6 +89,7 @@ impl FaultyStore {
             blind: false.into(),
             fences: Mutex::default(),
             alarms: watch::Sender::new(0),
+            garbled: AtomicI64::new(0),
         })
     }
 
@@ -308,7 +311,12 @@ impl Store for FaultyStore {
     }
 
     async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
-        self.inner.feed(from, limit).await
+        let mut page = self.inner.feed(from, limit).await?;
+        let garbled = self.garbled.load(Ordering::SeqCst);
+        for item in page.items.iter_mut().filter(|item| item.event.version == garbled) {
+            item.event.body = item.event.body.slice(..item.event.body.len() / 2);
+        }
+        Ok(page)
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {

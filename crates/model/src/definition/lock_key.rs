@@ -8,7 +8,7 @@ use super::{Definition, machine::Machine};
 use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Entered, Status};
 use crate::names::check_resource;
-use crate::{Action, Command, ConflictPolicy, Data, Instance, Refusal, Start, Timestamp};
+use crate::{Action, Command, Data, Instance, Refusal, Timestamp};
 
 /// The expression of a `lock_key`. Two of them are equal if their texts are.
 ///
@@ -51,9 +51,10 @@ impl LockKey {
 
 impl Definition {
     /// The name of the lock that `command` is to hold a lease on, if it commits under one: by the instance as it is now,
-    /// and for a start by the run as it would begin, unless it ends a run: then by that one, whose lock may guard work
-    /// that is under way. None: its way to commit has no `lock_key`, or there is no such
-    /// instance, so that nothing can be locked. The same arguments always give the same name.
+    /// and for a start by the run as it would begin, unless it [ends a run](crate::Start::ends_run): then by that one, whose lock
+    /// may guard work that is under way; so `self` is the definition which that run is on. None: its way to commit has no
+    /// `lock_key`, or there is no such instance, so that nothing can be locked. The same arguments always give the same
+    /// name.
     ///
     /// # Errors
     /// `guard_error`: the expression has no value, or one that is no lock's name.
@@ -62,7 +63,7 @@ impl Definition {
         let Some(key) = &concurrency.lock_key else { return Ok(None) };
         let begun;
         let (instance, data) = match (&command.action, current) {
-            (Action::Start(start), current) if current.is_none_or(|current| !replaces(start, current)) => {
+            (Action::Start(start), current) if !start.ends_run(current) => {
                 begun = beginning(&self.machine, command);
                 (&begun, &start.data)
             }
@@ -104,9 +105,4 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         deadline: None,
         request_id: None,
     }
-}
-
-/// Whether the start would end a run that is going on.
-fn replaces(start: &Start, current: &Instance) -> bool {
-    start.conflict_policy == ConflictPolicy::TerminateExisting && current.status == Status::Running
 }

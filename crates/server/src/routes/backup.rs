@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -9,15 +11,20 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use lockkeeper_model::Refusal;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::spawn_blocking;
 
 use crate::app::AppState;
 use crate::auth::Caller;
+use crate::limits::BACKUP_STALL_MAX;
 use crate::problem::Problem;
 use crate::views::ProblemView;
 
 /// Bytes that are read and sent at once.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// Pieces that are read before they are asked for.
+const PIECES_AHEAD: usize = 1;
 
 /// Where the digest of the content is told.
 const CONTENT: HeaderName = HeaderName::from_static("lockkeeper-content");
@@ -47,21 +54,17 @@ pub(crate) async fn make(State(state): State<AppState>, caller: Caller) -> Resul
     let folder = tempfile::Builder::new().prefix(".lockkeeper-backup-").tempdir_in(store.scratch());
     let folder = folder.map_err(|error| failed(&error))?;
     let path = folder.path().join("backup");
-    let summary = store.backup(&path).await.map_err(|error| failed(&error))?;
+    let summary = tokio::select! {
+        made = store.backup(&path) => made.map_err(|error| failed(&error))?,
+        () = state.stopping.cancelled() => return Err(failed(&"this node is shutting down").into()),
+    };
     let file = File::open(&path).map_err(|error| failed(&error))?;
     let bytes = file.metadata().map_err(|error| failed(&error))?.len();
     // The open file is all that is needed: nothing is left behind, however this ends.
     drop(folder);
-    let pieces = stream::unfold(Some((file, permit)), |sending| async {
-        let (file, permit) = sending?;
-        match spawn_blocking(move || piece(file)).await {
-            Ok(Ok((_, read))) if read.is_empty() => None,
-            Ok(Ok((file, read))) => Some((Ok(read), Some((file, permit)))),
-            // The connection is cut: its client sees that the file is short.
-            Ok(Err(error)) => Some((Err(error), None)),
-            Err(error) => Some((Err(std::io::Error::other(error)), None)),
-        }
-    });
+    let (pieces, mut taken) = mpsc::channel(PIECES_AHEAD);
+    tokio::spawn(send(file, pieces, BACKUP_STALL_MAX, permit));
+    let pieces = stream::poll_fn(move |context| taken.poll_recv(context));
     let mut response = Body::from_stream(pieces).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -72,9 +75,69 @@ pub(crate) async fn make(State(state): State<AppState>, caller: Caller) -> Resul
     Ok(response)
 }
 
-fn piece(mut file: File) -> std::io::Result<(File, Bytes)> {
+/// Sends the file, as fast as its client takes it; holds the place for backups for as long. A client that stalls, or a disk
+/// that fails, cuts the connection: the client sees that the file is short.
+async fn send(
+    file: File,
+    pieces: mpsc::Sender<std::io::Result<Bytes>>,
+    stall_max: Duration,
+    _place: OwnedSemaphorePermit,
+) {
+    let file = Arc::new(file);
+    loop {
+        let from = file.clone();
+        let read = spawn_blocking(move || piece(&from)).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let (ended, failed) = (read.as_ref().is_ok_and(Bytes::is_empty), read.is_err());
+        if ended || pieces.send_timeout(read, stall_max).await.is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn piece(mut file: &File) -> std::io::Result<Bytes> {
     let mut bytes = vec![0; PIECE_BYTES];
     let read = file.read(&mut bytes)?;
     bytes.truncate(read);
-    Ok((file, bytes.into()))
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    fn file() -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 10 * PIECE_BYTES + 1]).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stalls_loses_its_place() {
+        let places = Arc::new(Semaphore::new(1));
+        let (pieces, mut taken) = mpsc::channel(PIECES_AHEAD);
+        send(file(), pieces, Duration::from_millis(10), places.clone().try_acquire_owned().unwrap()).await;
+        assert_eq!(places.available_permits(), 1);
+        assert_eq!(taken.recv().await.unwrap().unwrap().len(), PIECE_BYTES);
+        assert!(taken.recv().await.is_none(), "cut short");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_it_gets_it_whole() {
+        let places = Arc::new(Semaphore::new(1));
+        let (pieces, mut taken) = mpsc::channel(PIECES_AHEAD);
+        let place = places.clone().try_acquire_owned().unwrap();
+        let sending = tokio::spawn(send(file(), pieces, BACKUP_STALL_MAX, place));
+        let mut bytes = 0;
+        while let Some(piece) = taken.recv().await {
+            bytes += piece.unwrap().len();
+        }
+        assert_eq!(bytes, 10 * PIECE_BYTES + 1);
+        sending.await.unwrap();
+        assert_eq!(places.available_permits(), 1);
+    }
 }

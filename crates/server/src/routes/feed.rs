@@ -9,7 +9,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use lockkeeper_engine::{FeedEvent, FeedListener, FeedNews, HistoryItem, parse_cursor};
-use lockkeeper_model::{Refusal, WorkflowName};
+use lockkeeper_model::{InstanceKey, Refusal, WorkflowName};
 use lockkeeper_store::{FeedCursor, FeedFrom, FeedGap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,6 +59,16 @@ pub(crate) struct GapView {
     reason: &'static str,
 }
 
+/// The data of an event named `unreadable`: there is a change here that this node cannot read.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct UnreadableView {
+    workflow: String,
+    id: String,
+    version: i64,
+    /// Why.
+    detail: String,
+}
+
 /// The committed changes of all instances, as server-sent events.
 ///
 /// Each instance's changes come in the order of their versions, none is left out and none comes twice; a stream that is
@@ -70,7 +80,7 @@ pub(crate) struct GapView {
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen: go on behind it")
     ),
     responses(
-        (status = 200, description = "A stream; it ends after some minutes, and goes on by `Last-Event-ID`. `data` is a ChangeView, or in an event `gap` a GapView",
+        (status = 200, description = "A stream; it ends after some minutes, and goes on by `Last-Event-ID`. `data` is a ChangeView; in an event `gap` a GapView, in `unreadable` an UnreadableView",
          body = ChangeView, content_type = "text/event-stream"),
         (status = 410, description = "The id is from another life of the store: begin again with `after=begin` or `after=now`",
          body = ProblemView, content_type = "application/problem+json"),
@@ -139,10 +149,11 @@ impl Filter {
         Ok(Self { workflow, id: params.id.clone(), kind: params.kind.clone() })
     }
 
-    fn lets(&self, event: &FeedEvent, kind: &str) -> bool {
-        self.workflow.as_ref().is_none_or(|workflow| *workflow == event.key.workflow)
-            && self.id.as_deref().is_none_or(|id| id == event.key.id.as_str())
-            && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+    /// Whether it lets a change pass; one without a kind may be of any.
+    fn lets(&self, key: &InstanceKey, kind: Option<&str>) -> bool {
+        self.workflow.as_ref().is_none_or(|workflow| *workflow == key.workflow)
+            && self.id.as_deref().is_none_or(|id| id == key.id.as_str())
+            && self.kind.as_ref().zip(kind).is_none_or(|(wanted, kind)| wanted == kind)
     }
 }
 
@@ -205,18 +216,24 @@ impl Follower {
     }
 
     fn change(&mut self, event: FeedEvent) -> Option<Event> {
-        let kind = match serde_json::to_value(event.entry.kind) {
-            Ok(Value::String(kind)) => kind,
-            _ => return None,
-        };
-        if !self.filter.lets(&event, &kind) {
-            return None;
-        }
         let FeedEvent { cursor, key, version, entry } = event;
-        let change = HistoryView::from(HistoryItem { version, entry: (*entry).clone() });
-        let view = ChangeView { workflow: key.workflow.to_string(), id: key.id.to_string(), change };
-        let told = Event::default().event(kind).json_data(view).ok()?;
-        Some(self.tell(told, cursor))
+        let (workflow, id) = (key.workflow.to_string(), key.id.to_string());
+        let told = match entry {
+            Ok(entry) => {
+                let Ok(Value::String(kind)) = serde_json::to_value(entry.kind) else { return None };
+                if !self.filter.lets(&key, Some(&kind)) {
+                    return None;
+                }
+                let change = HistoryView::from(HistoryItem { version, entry: (*entry).clone() });
+                Event::default().event(kind).json_data(ChangeView { workflow, id, change })
+            }
+            Err(_) if !self.filter.lets(&key, None) => return None,
+            Err(why) => {
+                let view = UnreadableView { workflow, id, version, detail: why.to_string() };
+                Event::default().event("unreadable").json_data(view)
+            }
+        };
+        Some(self.tell(told.ok()?, cursor))
     }
 
     fn tell(&mut self, event: Event, cursor: FeedCursor) -> Event {

@@ -17,7 +17,8 @@ use super::schema::quoted;
 use super::store::Shared;
 use super::values::Parameter;
 use crate::ReadError;
-use crate::sqlite::{BackupError, BackupFile, BackupSummary, backup};
+use crate::sqlite::backup::{self, Awaited};
+use crate::sqlite::{BackupError, BackupFile, BackupSummary};
 
 /// Rows of one fetch: the largest are a megabyte.
 const FETCH: i64 = 64;
@@ -148,8 +149,9 @@ pub(super) async fn make(shared: &Shared, into: &Path) -> Result<BackupSummary, 
     let connection = begin(shared, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let schema = quoted(&shared.options.schema);
     let path = into.to_owned();
+    let (_waiter, awaited) = Awaited::new();
     let create = move || {
-        let file = backup::create(&path)?;
+        let file = backup::create(&path, &awaited)?;
         file.execute_batch("BEGIN").map_err(|error| backup::unwritable(&path, &error))?;
         Ok(file)
     };

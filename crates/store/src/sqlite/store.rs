@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, mpsc};
 use uuid::Uuid;
 
 use super::alarms::Claims;
-use super::backup::{self, BackupError, BackupSummary, LongReads};
+use super::backup::{self, Awaited, BackupError, BackupSummary, LongReads};
 use super::checkpoint::Checkpoints;
 use super::forget::ForgetSome;
 use super::lease::ChangeLeases;
@@ -204,7 +204,8 @@ impl Store for SqliteStore {
     async fn backup(&self, into: &Path) -> Result<BackupSummary, BackupError> {
         let (file, into, source, reads) =
             (self.file.clone(), into.to_owned(), self.describe(), self.long_reads.clone());
-        let made = tokio::task::spawn_blocking(move || backup::make(&file, &into, &source, &reads)).await;
+        let (_waiter, awaited) = Awaited::new();
+        let made = tokio::task::spawn_blocking(move || backup::make(&file, &into, &source, &reads, &awaited)).await;
         made.unwrap_or_else(|error| Err(ReadError::Unavailable(format!("the copy did not end: {error}")).into()))
     }
 

@@ -14,8 +14,8 @@ use thiserror::Error;
 use super::schema;
 use crate::{OpenError, ReadError};
 
+pub(crate) use make::{Awaited, create, finish};
 pub(in crate::sqlite) use make::{LongReads, make};
-pub(crate) use make::{create, finish};
 pub use restore::restore_sqlite;
 
 /// What a backup holds.

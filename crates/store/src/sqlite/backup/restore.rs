@@ -1,6 +1,7 @@
 //! Putting a backup in the place of a store's file.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, params};
@@ -80,7 +81,9 @@ fn count(target: &Path) -> Result<u64, BackupError> {
 /// Copies the backup and makes a store of it.
 fn prepare(backup: &BackupFile, ready: &Path, now: crate::Timestamp) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| unwritable(ready, &error);
-    fs::copy(backup.path(), ready).map_err(|error| unwritable(ready, &error))?;
+    // Not its permissions: a backup may well be read-only.
+    let copied = File::open(backup.path()).and_then(|mut from| io::copy(&mut from, &mut File::create_new(ready)?));
+    copied.map_err(|error| unwritable(ready, &error))?;
     let mut connection = Connection::open(ready).map_err(failed)?;
     let found = schema::found(&connection).map_err(failed)?;
     schema::migrate(&mut connection, found).map_err(failed)?;
