@@ -1,6 +1,8 @@
 //! Where backups and restores go, and what is there already.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
@@ -17,6 +19,11 @@ async fn with_instances(store: &Store, ids: &[&str]) {
         api.start("counter", &json!({ "id": id, "data": { "n": 0 } })).await;
     }
     block_in_place(|| server.stop());
+}
+
+/// What may be done with a file, as `chmod` writes it.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 async fn what_is_there_is_replaced_only_if_asked(target: Store) {
@@ -81,4 +88,23 @@ async fn without_room_the_old_backup_stays() {
     let said = store.cli().run(&["backup", &name, "--store", &store.url()]);
     assert!(said.failed(1).contains("in use"), "{said:?}");
     drop(server);
+}
+
+/// A backup has the tokens' hashes, and everybody's data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_for_its_owner_alone() {
+    let store = Store::new();
+    let server = block_in_place(|| store.serve());
+    server.api().put("counter", COUNTER).await;
+    let (asked, direct) = (store.dir().join("asked"), store.dir().join("direct"));
+    block_in_place(|| server.cli().run(&["backup", &asked.display().to_string()]).ok().to_owned());
+    block_in_place(|| server.stop());
+    let name = direct.display().to_string();
+    block_in_place(|| store.cli().run(&["backup", &name, "--store", &store.url()]).ok().to_owned());
+    assert_eq!((mode(&asked), mode(&direct)), (0o600, 0o600));
+    // Whoever keeps it may protect it: the store made of it can be written to.
+    fs::set_permissions(&direct, fs::Permissions::from_mode(0o400)).unwrap();
+    let target = Store::new();
+    target.cli().run(&["restore", &name, "--store", &target.url()]).ok();
+    assert_eq!(mode(&target.file()) & 0o200, 0o200);
 }

@@ -3,6 +3,10 @@
 //! Each runs in one transaction with its number, under an advisory lock: of several nodes that start at once, one runs
 //! it and the others find it done. They only add, so that nodes of the release before go on beside those of this one.
 
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
@@ -25,6 +29,13 @@ const MIGRATIONS: &[&str] = &[
 
 /// The newest schema known here.
 const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// How long one question about the schema may take.
+const QUESTION_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a step may take that goes through whole tables, or waits for another node that is at it: an index over a
+/// thousand million events takes most of it. Cut short it would begin anew at the next start, for ever.
+const MIGRATION_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Whatever the role's defaults are: a migration takes its time, and must see what the one before it has left.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;
@@ -50,34 +61,60 @@ const RIGHTS: &[(&str, &[&str])] = &[
 /// Brings the schema to the newest version, whatever other nodes do at the same time.
 pub(super) async fn migrate(connection: &mut Connection, options: &PostgresOptions) -> Result<(), OpenError> {
     let no_database = |detail: String| OpenError::NoDatabase { url: options.describe(), detail };
-    let unusable = |error: Error| {
-        let hint = if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) { HINT } else { "" };
-        no_database(format!("its schema cannot be brought up to date: {}{hint}", failure::explain(&error)))
+    let unusable = |why: Failed| {
+        let hint = if why.is_forbidden() { HINT } else { "" };
+        no_database(format!("its schema cannot be brought up to date: {why}{hint}"))
     };
     let schema = quoted(&options.schema);
     // A schema that is up to date is not locked: nodes that start need not wait for each other, nor have the right.
-    let mut found = found(connection.client(), &schema).await.map_err(unusable)?;
+    let mut found = within(QUESTION_WAIT, found(connection.client(), &schema)).await.map_err(unusable)?;
     if found < KNOWN {
+        tracing::info!(from = found, to = KNOWN, "bringing the schema up to date");
         connection.in_transaction();
         let client = connection.client();
-        client.batch_execute(BEGIN).await.map_err(unusable)?;
-        found = run(client, &options.schema, &schema).await.map_err(unusable)?;
-        client.batch_execute("COMMIT").await.map_err(unusable)?;
+        found = within(MIGRATION_WAIT, run(client, &options.schema, &schema)).await.map_err(unusable)?;
     }
     if found > KNOWN {
         return Err(OpenError::TooNew { store: options.describe(), found, known: KNOWN });
     }
-    if let Some(right) = missing_right(connection.client(), &schema).await.map_err(unusable)? {
+    let client = connection.client();
+    if let Some(right) = within(QUESTION_WAIT, missing_right(client, &schema)).await.map_err(unusable)? {
         return Err(no_database(format!("the role may not {right}{HINT}")));
     }
-    settle_feed(connection.client(), &schema).await.map_err(unusable)
+    within(MIGRATION_WAIT, settle_feed(client, &schema)).await.map_err(unusable)
+}
+
+/// Why a step was not done.
+enum Failed {
+    Refused(Error),
+    Late(Duration),
+}
+
+impl Failed {
+    fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE))
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => f.write_str(&failure::explain(error)),
+            Self::Late(bound) => write!(f, "the database gave no answer within {bound:?}"),
+        }
+    }
+}
+
+async fn within<T>(bound: Duration, step: impl Future<Output = Result<T, Error>>) -> Result<T, Failed> {
+    timeout(bound, step).await.map_err(|_elapsed| Failed::Late(bound))?.map_err(Failed::Refused)
 }
 
 const HINT: &str = "; to create the store, the role needs CREATE on the database (or on a schema made for it), and to \
                     use it, USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its tables";
 
-/// Runs what has not run; the number of the last that has.
+/// Runs what has not run, in one transaction; the number of the last that has.
 async fn run(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
+    client.batch_execute(BEGIN).await?;
     client.query_typed(LOCK, &[(&name, Type::TEXT)]).await?;
     // Asked for only if it is not there: whoever may create tables in a schema may not create one.
     let exists = "SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = $1)";
@@ -95,6 +132,7 @@ async fn run(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
         client.batch_execute(&migration.replace("$schema", schema)).await?;
         client.batch_execute(&format!("INSERT INTO {schema}.migrations VALUES ({number})")).await?;
     }
+    client.batch_execute("COMMIT").await?;
     Ok(done.max(KNOWN))
 }
 

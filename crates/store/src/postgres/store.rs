@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, broadcast};
@@ -49,9 +48,6 @@ impl Shared {
     }
 }
 
-/// How long opening may take, migrations included.
-const OPEN_WAIT: Duration = Duration::from_secs(60);
-
 impl PostgresStore {
     /// Opens the store: reaches the database, checks that it keeps what it acknowledges, and brings the schema to this
     /// release. Must be called within a tokio runtime.
@@ -62,10 +58,7 @@ impl PostgresStore {
         let connections = Connections::new(&options)?;
         let unusable = |detail: String| OpenError::NoDatabase { url: options.describe(), detail };
         let mut connection = connections.get(Share::Others).await.map_err(unusable)?;
-        match timeout(OPEN_WAIT, schema::migrate(&mut connection, &options)).await {
-            Ok(migrated) => migrated?,
-            Err(_) => return Err(unusable(format!("its schema was not ready within {OPEN_WAIT:?}"))),
-        }
+        schema::migrate(&mut connection, &options).await?;
         connection.done();
         connections.opened();
         let others = options.connections.saturating_sub(options.lanes);
