@@ -18,9 +18,27 @@ pub fn parse(text: &str) -> Option<Duration> {
     count.checked_mul(unit_ms).map(Duration::from_millis)
 }
 
+/// The shortest form of a duration; below a millisecond it is cut.
+pub fn write(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
+        if ms >= length && ms.is_multiple_of(length) {
+            return format!("{}{unit}", ms / length);
+        }
+    }
+    format!("{ms}ms")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_unit_without_a_rest_is_written() {
+        let written =
+            [0, 500, 1_000, 90_000, 3_600_000, 129_600_000, 259_200_000].map(Duration::from_millis).map(write);
+        assert_eq!(written, ["0ms", "500ms", "1s", "90s", "1h", "36h", "3d"]);
+    }
 
     #[test]
     fn reads_the_pinned_form_and_nothing_else() {

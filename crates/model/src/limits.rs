@@ -43,6 +43,13 @@ pub const TIMERS_MAX: usize = 16;
 /// The longest `after`, and the longest execution timeout: ten years. What is further off is a mistake in the unit.
 pub const TIMER_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
 
+/// The shortest time for which closed instances and histories may be kept: what is old is looked for about once an hour.
+/// (It is far above what nodes need to learn the fate of a commit.)
+pub const RETENTION_MIN: Duration = Duration::from_secs(3600);
+
+/// The longest: ten years. What is longer is a mistake in the unit, or `forever`.
+pub const RETENTION_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
+
 /// How often a timer whose guard or assign cannot be evaluated is tried again, and the first pause before that; each is
 /// four times as long as the one before. In the end, after some 85 minutes, it is given up: somebody has to look.
 pub const TIMER_TRIES: (u32, Duration) = (4, Duration::from_secs(60));

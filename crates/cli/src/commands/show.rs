@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lockkeeper_model::Definition;
-use lockkeeper_model::definition::{ApprovalOutline, AssignOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::definition::{ApprovalOutline, AssignOutline, RetentionOutline, StateOutline, TransitionOutline};
 use serde_json::json;
 
 use crate::commands::commits::Commits;
@@ -79,7 +79,15 @@ fn heading(definition: &Definition, states: &[StateOutline]) -> String {
     }
     // All transitions of an event in a state commit alike.
     lines.dedup();
+    lines.extend(definition.retention().outline().map(|kept| format!("kept: {}", retention(&kept))));
     lines.join("\n") + "\n"
+}
+
+/// `closed instances 90d, history forever`.
+fn retention(kept: &RetentionOutline) -> String {
+    let closed = kept.closed.iter().map(|closed| format!("closed instances {closed}"));
+    let history = kept.history.iter().map(|history| format!("history {history}"));
+    closed.chain(history).collect::<Vec<_>>().join(", ")
 }
 
 /// A state's rows: one for each way on, or one that says how it ends.
@@ -140,6 +148,7 @@ fn document(definition: &Definition) -> serde_json::Value {
         "workflow": definition.workflow().as_str(),
         "initial": definition.initial(),
         "concurrency": definition.concurrency().outline(),
+        "retention": definition.retention().outline(),
         "states": definition.outline(),
         "warnings": definition.warnings(),
     })
@@ -166,6 +175,24 @@ mod tests {
         assert_eq!(rows[2], ["review", "sign", "done", "all of a, b; veto back; recall", "-", "-", "-"]);
         assert_eq!(rows[3], ["review", "back", "(returns: any)", "-", "-", "-", "-"]);
         assert_eq!(rows[4], ["done", "(final: completed)"]);
+    }
+
+    #[test]
+    fn how_long_things_are_kept_is_said_where_it_is_written() {
+        let text = |block: &str| {
+            let text =
+                format!("workflow: w\ninitial: a\n{block}states:\n  a: {{on: {{go: z}}}}\n  z: {{type: final}}\n");
+            let definition = Definition::read(&text, Format::Yaml).unwrap();
+            (heading(&definition, &definition.outline()), document(&definition)["retention"].clone())
+        };
+        let (heading, document) = text("retention: {closed: 90d, history: forever}\n");
+        assert_eq!(heading.lines().nth(1), Some("kept: closed instances 90d, history forever"));
+        assert_eq!(document, json!({ "closed": "90d", "history": "forever" }));
+        let (heading, document) = text("retention: {history: 36h}\n");
+        assert_eq!(heading.lines().nth(1), Some("kept: history 36h"));
+        assert_eq!(document, json!({ "closed": null, "history": "36h" }));
+        let (heading, document) = text("");
+        assert_eq!((heading.lines().count(), document), (1, json!(null)));
     }
 
     #[test]

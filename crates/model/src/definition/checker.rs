@@ -48,6 +48,7 @@ pub(super) fn check(draft: Draft, problems: Vec<Problem>) -> Result<Definition, 
         workflow,
         version: 0,
         concurrency: draft.concurrency,
+        retention: draft.retention,
         warnings,
         machine: Machine::new(initial, states).with_schema(draft.schema),
     })

@@ -16,6 +16,7 @@ mod mermaid;
 mod node;
 mod outline;
 mod reader;
+mod retention;
 mod schema;
 pub(crate) mod suggestion;
 pub(crate) mod yaml;
@@ -24,6 +25,7 @@ pub use approval::{ApprovalOutline, GroupOutline};
 pub use concurrency::{Concurrency, OnLockLoss, OnLocked, Strategy};
 pub use lock_key::LockKey;
 pub use outline::{AssignOutline, ConcurrencyOutline, StateOutline, TransitionOutline};
+pub use retention::{Keep, Retention, RetentionOutline};
 
 use std::fmt;
 
@@ -96,6 +98,7 @@ pub struct Definition {
     workflow: WorkflowName,
     version: i64,
     concurrency: Concurrency,
+    retention: Retention,
     warnings: Vec<Problem>,
     machine: Machine,
 }
@@ -159,6 +162,11 @@ impl Definition {
     pub fn concurrency_of(&self, state: Option<&str>, action: &Action) -> &Concurrency {
         let (Some(state), Action::Send(send)) = (state, action) else { return &self.concurrency };
         self.machine.concurrency_of(state, send).unwrap_or(&self.concurrency)
+    }
+
+    /// What it says about how long things are kept.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     /// What is doubtful in it, but allowed.

@@ -6,7 +6,7 @@ use super::approval::ApprovalRule;
 use super::fields::{Findings, join};
 use super::node::{Field, Node, Place, Value, place_inside};
 use super::schema::DataSchema;
-use super::{Concurrency, Judgement, Problem};
+use super::{Concurrency, Judgement, Problem, Retention};
 use crate::definition::suggestion::hint;
 use crate::expression::kinds::Type;
 use crate::expression::types::{self, Wanted};
@@ -19,6 +19,7 @@ use crate::names::{WorkflowName, check_name};
 pub(super) struct Draft {
     pub(super) workflow: Option<WorkflowName>,
     pub(super) concurrency: Concurrency,
+    pub(super) retention: Retention,
     pub(super) schema: Option<DataSchema>,
     /// What is allowed in it, but doubtful.
     pub(super) doubts: Vec<Problem>,
@@ -84,12 +85,14 @@ pub(super) struct DraftTransition {
 
 /// Reads the whole text's node.
 pub(super) fn read(text: &str, root: &Node, judgement: Judgement) -> (Draft, Vec<Problem>) {
-    const KNOWN: &[&str] = &["workflow", "description", "initial", "concurrency", "consistency", "data", "states"];
+    const KNOWN: &[&str] =
+        &["workflow", "description", "initial", "concurrency", "consistency", "retention", "data", "states"];
     let mut findings = Findings::new(text, Vec::new());
     findings.judgement = judgement;
     let mut draft = Draft {
         workflow: None,
         concurrency: Concurrency::default(),
+        retention: Retention::default(),
         schema: None,
         doubts: Vec::new(),
         initial: None,
@@ -122,6 +125,7 @@ pub(super) fn read(text: &str, root: &Node, judgement: Judgement) -> (Draft, Vec
             "description" => drop(findings.text(node, "description")),
             "initial" => draft.initial = findings.target(node, "initial"),
             "consistency" => findings.consistency(node),
+            "retention" => draft.retention = findings.retention(node),
             _ => {
                 draft.states_place = field.place;
                 draft.states = findings.states(node);

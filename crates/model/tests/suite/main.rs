@@ -15,6 +15,7 @@ mod lock_keys;
 mod migrations;
 mod moves;
 mod properties;
+mod retention;
 mod returns;
 mod schemas;
 mod starts;
