@@ -9,7 +9,8 @@ use crate::record::{Facets, RecordKey};
 pub struct Forget {
     /// Which record.
     pub key: RecordKey,
-    /// The version that it must be at: whatever came since would have to be looked at.
+    /// The version that it must be at: whatever came since would have to be looked at. Where nothing is replaced, it may be
+    /// at a later one.
     pub version: i64,
     /// Events up to this version go, oldest first.
     pub upto: i64,
@@ -28,7 +29,7 @@ pub enum Forgotten {
         /// Whether nothing is left to do.
         whole: bool,
     },
-    /// Nothing: the record is at another version, or somebody is changing it.
+    /// Nothing: the record is at another version, or somebody is changing it and it was to be replaced.
     Changed,
     /// Nothing: another node is forgetting at the moment.
     Busy,

@@ -6,6 +6,7 @@
 pub mod alarm;
 pub mod change_set;
 mod clock;
+mod dates;
 pub mod error;
 mod feed;
 mod fence;
@@ -28,6 +29,7 @@ use uuid::Uuid;
 pub use alarm::{Alarm, Due};
 pub use change_set::{AllVerdict, ChangeSet, NewKey, Requirement, Verdict};
 pub use clock::{StoreClock, since_boot};
+pub use dates::{DateOf, Dated, DatedQuery};
 pub use error::{CommitError, OpenError, ReadError};
 pub use feed::{FeedCursor, FeedFrom, FeedGap, FeedItem, FeedPage};
 pub use fence::Fence;
@@ -135,6 +137,21 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::commit`]; it is safe to ask again.
     async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError>;
+
+    /// Records of a space by one of their dates ([`DateOf`]), oldest first. By that date they are claimed from then on: nobody who
+    /// asks for the same age is told of them for [`limits::DATES_CLAIMED`], unless their date is set meanwhile. Those
+    /// that somebody is changing may be left out.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the store did not answer. Some may have been claimed all the same; such claims run out.
+    async fn dated(&self, query: &DatedQuery) -> Result<Vec<Dated>, ReadError>;
+
+    /// Sets one of the dates of records, at most [`limits::PAGE_MAX`] at once; that of a record that somebody is changing may
+    /// stay as it is.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; it is safe to ask again.
+    async fn set_dates(&self, of: DateOf, dates: Vec<(RecordKey, Timestamp)>) -> Result<(), CommitError>;
 
     /// Changes leases by [`lease::law`], in one transaction that is synced before this returns. The time is that of the
     /// store's own clock. Whatever happens, the same may be asked again.

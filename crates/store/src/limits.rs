@@ -88,6 +88,10 @@ pub const DUE_MAX: usize = PAGE_MAX;
 /// due at a crowded record, and short enough that what a dead node has claimed is not waited for for long.
 pub const ALARM_CLAIMED: Duration = Duration::from_secs(15);
 
+/// How long nobody else is told of a record that somebody has been told of by its date: longer than it takes to tidy up a
+/// page of them, and short enough that what a dead node has claimed is soon told of again.
+pub const DATES_CLAIMED: Duration = Duration::from_secs(5 * 60);
+
 /// How long rows of leases that have ended, and that nobody has asked for since, are left: for people who look.
 pub const ENDED_LEASES_KEPT: Duration = Duration::from_secs(60 * 60);
 

@@ -15,9 +15,9 @@ use lockkeeper_locks::{LockService, Locks};
 use lockkeeper_model::{Action, Actor, Command, Data, Format, InstanceKey, Send, Start, WorkflowName};
 use lockkeeper_store::lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use lockkeeper_store::{
-    Alarm, AllVerdict, BackupError, BackupSummary, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom,
-    FeedPage, Fence, Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, Page, ReadError, Record, RecordKey,
-    RowLock, Store, StoredKey, Timestamp, Verdict,
+    Alarm, AllVerdict, BackupError, BackupSummary, ChangeSet, CommitError, Confirmation, DateOf, Dated, DatedQuery,
+    Due, Event, FeedFrom, FeedPage, Fence, Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, Page, ReadError,
+    Record, RecordKey, RowLock, Store, StoredKey, Timestamp, Verdict,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -328,6 +328,15 @@ impl Store for FaultyStore {
         self.inner.due(limit).await
     }
 
+    async fn dated(&self, query: &DatedQuery) -> Result<Vec<Dated>, ReadError> {
+        self.check_read()?;
+        self.inner.dated(query).await
+    }
+
+    async fn set_dates(&self, of: DateOf, dates: Vec<(RecordKey, Timestamp)>) -> Result<(), CommitError> {
+        self.inner.set_dates(of, dates).await
+    }
+
     async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
         let set = self.inner.set_alarm(key, version, alarm).await;
         self.alarms.send_modify(|alarms| *alarms += 1);
@@ -457,6 +466,11 @@ impl House {
         let start = Start { run: Uuid::new_v4(), data: object(data), ..Start::default() };
         let answer = self.engine.send(command(id, Action::Start(start), "ann"), None).await;
         answer.result.expect("started");
+    }
+
+    /// A further node on the same store.
+    pub fn another(&self, options: Options) -> Engine {
+        Engine::new(self.sound.clone(), options)
     }
 
     /// Holds the store back, and sends a note to `a` that has arrived there.

@@ -23,6 +23,8 @@ pub(super) struct Calls {
     pub(super) put_alarm_of: String,
     pub(super) set_alarm: String,
     pub(super) claim_alarms: String,
+    pub(super) claim_dated: String,
+    pub(super) set_dates: String,
     pub(super) confirm: String,
     pub(super) read: String,
     pub(super) committed: String,
@@ -78,6 +80,8 @@ impl Calls {
             put_alarm_of: call("put_alarm_of", 3),
             set_alarm: format!("SELECT {s}.set_alarm($1, $2, $3, $4)::int::bigint"),
             claim_alarms: call("claim_alarms", 2),
+            claim_dated: call("claim_dated", 5),
+            set_dates: format!("SELECT {s}.set_dates($1, $2, $3, $4)"),
             confirm: call("confirm", 4),
             read: format!(
                 "SELECT now.life, {} FROM (SELECT {s}.life()) now (life)

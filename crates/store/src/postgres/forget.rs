@@ -11,17 +11,21 @@ use crate::CommitError;
 use crate::forget::{Forget, Forgotten};
 use crate::limits::PURGE_MAX;
 
-/// The call, for a schema. What is locked is being changed, and is left alone.
+/// The call, for a schema. What is locked is being changed, and is not replaced; but what it was remains forgettable.
 pub(super) fn call(s: &str) -> String {
     format!(
         "WITH turn AS MATERIALIZED (
              SELECT pg_try_advisory_xact_lock(1282100084, '{s}.records'::regclass::oid::bigint::bit(32)::integer) AS got),
          locked AS MATERIALIZED (
              SELECT r.record FROM {s}.records r WHERE (SELECT got FROM turn)
-                 AND r.space = $1 AND r.id = $2 AND r.version = $3 FOR UPDATE OF r SKIP LOCKED),
+                 AND $6 AND r.space = $1 AND r.id = $2 AND r.version = $3 FOR UPDATE OF r SKIP LOCKED),
+         found AS MATERIALIZED (
+             SELECT record FROM locked UNION ALL
+             SELECT r.record FROM {s}.records r WHERE (SELECT got FROM turn)
+                 AND NOT $6 AND r.space = $1 AND r.id = $2 AND r.version >= $3),
          old AS MATERIALIZED (
              SELECT e.record, e.version FROM {s}.events e
-             WHERE e.record = (SELECT record FROM locked) AND e.version <= $4 ORDER BY e.version LIMIT $5),
+             WHERE e.record = (SELECT record FROM found) AND e.version <= $4 ORDER BY e.version LIMIT $5),
          gone AS (
              DELETE FROM {s}.events e USING old o WHERE e.record = o.record AND e.version = o.version
              RETURNING e.xid::text::bigint AS xid),
@@ -35,8 +39,8 @@ pub(super) fn call(s: &str) -> String {
                  value = CASE c.name WHEN 'feed_purges' THEN c.value + 1 ELSE greatest(c.value, excluded.value) END),
          replaced AS (
              UPDATE {s}.records r SET primary_facet = $7, secondary_facet = $8, body = $9 FROM locked, counted
-             WHERE r.record = locked.record AND $6 AND counted.events < $5)
-         SELECT (SELECT got FROM turn), EXISTS (SELECT FROM locked), (SELECT events FROM counted)"
+             WHERE r.record = locked.record AND counted.events < $5)
+         SELECT (SELECT got FROM turn), EXISTS (SELECT FROM found), (SELECT events FROM counted)"
     )
 }
 

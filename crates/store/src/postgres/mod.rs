@@ -18,6 +18,7 @@ mod calls;
 mod cancel;
 mod check;
 mod connect;
+mod dates;
 mod failure;
 mod feed;
 mod forget;

@@ -14,14 +14,14 @@ use super::lanes::Lanes;
 use super::options::PostgresOptions;
 use super::pool::{Connections, Share};
 use super::values::{Parameter, name};
-use super::{alarms, all, backup, failure, feed, forget, lease, list, queries, row_lock, schema};
+use super::{alarms, all, backup, dates, failure, feed, forget, lease, list, queries, row_lock, schema};
 use crate::lease::{Forced, check_resource};
 use crate::limits::PURGE_MAX;
 use crate::sqlite::{BackupError, BackupFile, BackupSummary};
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Edge, Event, FeedFrom, FeedPage, Forget, Forgotten,
-    LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError, Locked, OnLocked, OpenError, Page,
-    ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, DateOf, Dated, DatedQuery, Due, Edge, Event, FeedFrom,
+    FeedPage, Forget, Forgotten, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest, ListQuery, LockError,
+    Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, Timestamp, Verdict, verify,
 };
 
 /// A store in a schema of a PostgreSQL database. Any number of nodes may have it open.
@@ -157,6 +157,14 @@ impl Store for PostgresStore {
         let parameters: [Parameter<'_>; 4] =
             [(&space, Type::TEXT), (&id, Type::TEXT), (&version, Type::INT8), (&alarm, Type::INT8)];
         Ok(self.number(&self.shared.calls.set_alarm, &parameters).await? == 1)
+    }
+
+    async fn dated(&self, query: &DatedQuery) -> Result<Vec<Dated>, ReadError> {
+        dates::claim(&self.shared, query).await
+    }
+
+    async fn set_dates(&self, of: DateOf, dates: Vec<(RecordKey, Timestamp)>) -> Result<(), CommitError> {
+        dates::set(&self.shared, of, &dates).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {

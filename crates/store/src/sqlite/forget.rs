@@ -7,7 +7,8 @@ use super::queue::{Effect, Request};
 use crate::forget::{Forget, Forgotten};
 use crate::limits::PURGE_MAX;
 
-const FIND: &str = "SELECT record FROM records WHERE space = ?1 AND id = ?2 AND version = ?3";
+const FIND: &str =
+    "SELECT record FROM records WHERE space = ?1 AND id = ?2 AND (version = ?3 OR (?4 AND version > ?3))";
 const END: &str = "SELECT max(event) FROM events";
 const DELETE: &str = "DELETE FROM events WHERE event IN
     (SELECT event FROM events WHERE record = ?1 AND version <= ?2 ORDER BY version LIMIT ?3) RETURNING event";
@@ -34,7 +35,8 @@ impl Request for ForgetSome {
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(Forgotten, Effect)> {
         let Self(Forget { key, version, upto, replace }, limit) = self;
         let mut find = connection.prepare_cached(FIND)?;
-        let found = find.query_row(params![&*key.space, &*key.id, version], |row| row.get::<_, i64>(0)).optional()?;
+        let values = params![&*key.space, &*key.id, version, replace.is_none()];
+        let found = find.query_row(values, |row| row.get::<_, i64>(0)).optional()?;
         let Some(record) = found else { return Ok((Forgotten::Changed, Effect::Nothing)) };
         let limit = (*limit).clamp(1, PURGE_MAX);
         let end: Option<i64> = connection.prepare_cached(END)?.query_row([], |row| row.get(0))?;

@@ -32,6 +32,7 @@ pub(crate) mod backup;
 mod change;
 mod checkpoint;
 mod connection;
+mod dates;
 mod failure;
 mod feed;
 mod fences;

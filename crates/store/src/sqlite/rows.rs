@@ -78,7 +78,8 @@ fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     Ok(Bytes::copy_from_slice(found))
 }
 
-fn timestamp(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+/// A time.
+pub(super) fn timestamp(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     let millis: i64 = row.get(column)?;
     DateTime::from_timestamp_millis(millis).ok_or(Error::IntegralValueOutOfRange(column, millis))
 }

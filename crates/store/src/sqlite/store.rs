@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::alarms::Claims;
 use super::backup::{self, Awaited, BackupError, BackupSummary, LongReads};
 use super::checkpoint::Checkpoints;
+use super::dates::{ClaimDated, SetDates};
 use super::forget::ForgetSome;
 use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
@@ -24,9 +25,9 @@ use super::{alarms, connection, feed, lease_list, list, place, queries, rows};
 use crate::lease::{self, Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest};
 use crate::limits::WOKEN_KEPT;
 use crate::{
-    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, Due, Event, FeedFrom, FeedPage, Forget, Forgotten,
-    ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store, StoreClock,
-    Timestamp, Verdict, verify,
+    Alarm, AllVerdict, ChangeSet, CommitError, Confirmation, DateOf, Dated, DatedQuery, Due, Event, FeedFrom, FeedPage,
+    Forget, Forgotten, ListQuery, LockError, Locked, OnLocked, OpenError, Page, ReadError, Record, RecordKey, Store,
+    StoreClock, Timestamp, Verdict, verify,
 };
 
 /// How long closing waits for the writer: a full queue of large sets on a slow disk, and the last checkpoint.
@@ -160,6 +161,15 @@ impl Store for SqliteStore {
 
     async fn set_alarm(&self, key: &RecordKey, version: i64, alarm: Alarm) -> Result<bool, CommitError> {
         self.writer.submit(SetAlarm { key: key.clone(), version, alarm }).await
+    }
+
+    async fn dated(&self, query: &DatedQuery) -> Result<Vec<Dated>, ReadError> {
+        let told = self.writer.submit(ClaimDated(query.clone())).await;
+        told.map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
+
+    async fn set_dates(&self, of: DateOf, dates: Vec<(RecordKey, Timestamp)>) -> Result<(), CommitError> {
+        self.writer.submit(SetDates(of, dates)).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<LeaseAnswer, CommitError> {

@@ -1,9 +1,9 @@
 //! Forgetting what was.
 
 use bytes::Bytes;
-use lockkeeper_store::{Facets, FeedFrom, FeedGap, Forget, Forgotten, RecordKey, Verdict};
+use lockkeeper_store::{Facets, FeedFrom, FeedGap, Forget, Forgotten, OnLocked, RecordKey, Verdict};
 
-use crate::bench::{Bench, key, set};
+use crate::bench::{Bench, key, moment, set};
 
 fn forget(key: &RecordKey, version: i64, upto: i64) -> Forget {
     Forget { key: key.clone(), version, upto, replace: None }
@@ -59,6 +59,20 @@ pub(crate) async fn what_has_changed_is_left_alone(bench: &Bench) {
     assert_eq!(done(bench, &what, 10).await, Forgotten::Changed);
     assert_eq!(done(bench, &forget(&RecordKey::new("things", "nobody"), 1, 1), 10).await, Forgotten::Changed);
     assert_eq!(versions(bench, &key).await, [1, 2]);
+}
+
+/// A record that never rests has the longest past: it need not be at a certain version, nor is it waited for.
+pub(crate) async fn the_past_of_what_changes_can_be_forgotten(bench: &Bench) {
+    let key = key("a");
+    bench.must_commit(&set(&key, 0).events(["1", "2"])).await;
+    bench.must_commit(&set(&key, 2).events(["3", "4"])).await;
+    assert_eq!(done(bench, &forget(&key, 2, 1), 10).await, Forgotten::Events { events: 1, whole: true });
+    let locked = bench.store.lock(&key, &[], moment(0), OnLocked::GiveUp).await.expect("locked");
+    assert_eq!(done(bench, &forget(&key, 2, 2), 10).await, Forgotten::Events { events: 1, whole: true });
+    drop(locked);
+    assert_eq!(done(bench, &forget(&key, 5, 3), 10).await, Forgotten::Changed, "it is not there yet");
+    assert_eq!(versions(bench, &key).await, [3, 4]);
+    assert_eq!(bench.version(&key).await, 4);
 }
 
 /// Whoever has passed what is forgotten misses nothing; whoever has not is told; and what comes after is never taken for

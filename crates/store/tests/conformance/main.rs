@@ -9,6 +9,7 @@ mod batches;
 mod bench;
 mod commit;
 mod concurrency;
+mod dates;
 mod events;
 mod feed;
 mod fences;
@@ -62,6 +63,11 @@ macro_rules! suite {
                 what_has_no_effect_sets_none, every_way_to_commit_sets_it, a_crowd_sets_its_own,
                 nobody_is_told_what_another_was, one_that_nobody_knew_of_is_set_right,
             ],
+            dates: [
+                both_are_its_creation_until_they_are_set, what_is_told_is_claimed_for_a_while,
+                they_move_alone_and_no_commit_moves_them, the_oldest_come_first_set_or_not, nobody_is_told_what_another_was,
+                a_locked_record_is_not_waited_for,
+            ],
             events: [
                 they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,
                 large_events_end_a_page_early,
@@ -71,7 +77,8 @@ macro_rules! suite {
                 it_can_begin_at_the_end, foreign_cursors_are_told, large_events_end_a_page_early,
             ],
             forget: [
-                the_oldest_events_go_first, a_version_goes_on_where_it_was, what_has_changed_is_left_alone, the_feed_tells_of_it,
+                the_oldest_events_go_first, a_version_goes_on_where_it_was, what_has_changed_is_left_alone,
+                the_past_of_what_changes_can_be_forgotten, the_feed_tells_of_it,
             ],
             lists: [
                 ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,
