@@ -41,11 +41,13 @@ pub(crate) struct ServeArgs {
     /// may have forgotten some.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = crate::duration::parse)]
     pub redis_max_ttl: Duration,
-    /// Purge closed instances so long after their last change: their histories and their data. Without it they are kept.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    /// Purge closed instances so long after their last change: their histories and their data. Without it they are kept. A
+    /// definition may say otherwise for its workflow.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse_retention)]
     pub retention_closed: Option<Duration>,
-    /// Purge changes in histories after so long; the last one always stays. Without it all are kept.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    /// Purge changes in histories after so long; the last one always stays. Without it all are kept. A definition may say
+    /// otherwise for its workflow.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse_retention)]
     pub retention_history: Option<Duration>,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]

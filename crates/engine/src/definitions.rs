@@ -240,6 +240,21 @@ impl Definitions {
         found
     }
 
+    /// The newest version as the store has it at this moment.
+    pub(crate) async fn newest_now(
+        &self,
+        workflow: &WorkflowName,
+        clock: &dyn Clock,
+    ) -> Result<Arc<Definition>, Refusal> {
+        let key = codec::definition_record(workflow);
+        let found = self.store.confirm(&key, &[], clock.now()).await.map_err(|e| unavailable(&e))?;
+        self.note_life(found.life);
+        if found.version == 0 {
+            return Err(self.unknown(workflow, None).await);
+        }
+        self.version(workflow, found.version).await
+    }
+
     /// The store has said that another version is the newest.
     pub(crate) fn forget_newest(&self, workflow: &WorkflowName) {
         self.newest.invalidate(workflow);

@@ -51,7 +51,7 @@ pub struct Options {
     pub timers_poll: Option<Duration>,
     /// Where leases come from; none: whatever asks for one goes by its `on_lock_loss`.
     pub locks: Option<Locks>,
-    /// How long things are kept.
+    /// How long things are kept, where a workflow's definition does not say.
     pub retention: Retention,
 }
 
@@ -141,12 +141,8 @@ impl Engine {
             inner.tasks.spawn(timers::run(Arc::downgrade(&inner), inner.timers.clone(), poll, inner.stopped.clone()));
         }
         inner.tasks.spawn(purge(inner.store.clone(), inner.clock.clone(), inner.stopped.clone()));
-        let engine = Self { inner };
-        if engine.inner.options.retention != Retention::default() {
-            let sweeping = retention::run(engine.clone(), engine.inner.stopped.clone());
-            engine.inner.tasks.spawn(sweeping);
-        }
-        engine
+        inner.tasks.spawn(retention::run(Arc::downgrade(&inner), inner.stopped.clone()));
+        Self { inner }
     }
 
     /// Sends one command to one instance and waits for its answer, at most `wait` (and at most [`DEADLINE_MAX`]).

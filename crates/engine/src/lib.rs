@@ -39,5 +39,5 @@ pub use engine::{Answer, Engine, Options};
 pub use explain::{EventConcurrency, InstanceExplanation};
 pub use feed::{FeedEvent, FeedListener, FeedNews, parse_cursor};
 pub use reads::{HistoryItem, HistoryPage, InstancePage, InstanceQuery, WorkflowPage};
-pub use retention::{PurgeQuery, PurgeStep, Purged, Retention};
+pub use retention::{KeptFor, PurgeQuery, PurgeStep, Purged, Retention, WorkflowRetention};
 pub use timers::TimerFigures;

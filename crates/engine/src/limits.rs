@@ -136,6 +136,15 @@ pub const FEED_POLL: Duration = Duration::from_millis(250);
 /// The first pause while the feed holds something back: about a commit. It doubles, up to [`FEED_POLL`].
 pub const FEED_HELD_PAUSE: Duration = Duration::from_millis(1);
 
+/// How old a change is at least before it is forgotten, whatever is asked for: a node learns the fate of a commit whose
+/// answer was lost from the change that bears its id, and goes on asking until its senders give up, [`DEADLINE_MAX`] after
+/// the time of that change at most. The other three parts are for nodes whose clocks differ.
+pub const FORGET_AGE_MIN: Duration = Duration::from_secs(4 * DEADLINE_MAX.as_secs());
+
+/// How often a step of forgetting is tried while another node is at it, [`PURGE_PAUSE`] apart, before it is left to a later
+/// sweep.
+pub const FORGET_TRIES: u32 = 100;
+
 /// Closed instances, or histories, that are looked through at once by a purge.
 pub const PURGE_PAGE: usize = 100;
 

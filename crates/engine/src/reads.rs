@@ -60,6 +60,8 @@ pub struct HistoryItem {
 pub struct HistoryPage {
     /// The entries.
     pub items: Vec<HistoryItem>,
+    /// The oldest version that is kept: what is below it was purged. Where all are, the next one.
+    pub oldest: i64,
     /// The last version seen: go on after it. A history has no end while its id can run again.
     pub last: i64,
     /// Whether there is more already.
@@ -172,12 +174,12 @@ impl Engine {
             changed.as_mut().enable();
             let page = self.history_now(key, after, limit).await?;
             if !page.items.is_empty() || wait.is_zero() {
-                return Ok(page);
+                return self.with_oldest(key, after, page).await;
             }
             // Other nodes' changes are heard of by looking.
             let next_look = deadline.min(tokio::time::Instant::now() + HISTORY_POLL);
             if tokio::time::timeout_at(next_look, changed).await.is_err() && next_look == deadline {
-                return Ok(page);
+                return self.with_oldest(key, after, page).await;
             }
         }
     }
@@ -201,7 +203,21 @@ impl Engine {
             items.push(HistoryItem { version: event.version, entry: codec::decode_entry(&event.body)? });
         }
         let last = items.last().map_or(after, |item| item.version);
-        Ok(HistoryPage { items, last, more })
+        Ok(HistoryPage { items, oldest: 1, last, more })
+    }
+
+    /// The same page, with the oldest version that is kept.
+    async fn with_oldest(&self, key: &InstanceKey, after: i64, page: HistoryPage) -> Result<HistoryPage, Refusal> {
+        if let (0, Some(first)) = (after, page.items.first()) {
+            return Ok(HistoryPage { oldest: first.version, ..page });
+        }
+        let record = codec::instance_record(key);
+        let store = &self.inner.store;
+        // The version first: a change that comes between is one that is kept.
+        let current = store.confirm(&record, &[], self.inner.clock.now()).await.map_err(|e| unavailable(&e))?.version;
+        let first = store.events(&record, 0, 1).await.map_err(|e| unavailable(&e))?;
+        let oldest = first.first().map_or(current + 1, |event| event.version);
+        Ok(HistoryPage { oldest, ..page })
     }
 
     /// The answer to whoever means an instance that is not there.

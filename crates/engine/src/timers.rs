@@ -28,6 +28,8 @@ pub struct TimerFigures {
     pub fired: u64,
     /// Those that are to be tried again, since the store or a lock did not let them.
     pub postponed: u64,
+    /// Those that are being fired now.
+    pub firing: u64,
 }
 
 /// When to look again, and what has come of looking.
@@ -39,6 +41,7 @@ pub(crate) struct Timers {
     changed: Notify,
     fired: AtomicU64,
     postponed: AtomicU64,
+    firing: AtomicU64,
 }
 
 impl Default for Timers {
@@ -48,6 +51,7 @@ impl Default for Timers {
             changed: Notify::new(),
             fired: AtomicU64::new(0),
             postponed: AtomicU64::new(0),
+            firing: AtomicU64::new(0),
         }
     }
 }
@@ -72,7 +76,7 @@ impl Timers {
     /// What has come of it so far.
     pub(crate) fn figures(&self) -> TimerFigures {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        TimerFigures { fired: count(&self.fired), postponed: count(&self.postponed) }
+        TimerFigures { fired: count(&self.fired), postponed: count(&self.postponed), firing: count(&self.firing) }
     }
 }
 
@@ -130,10 +134,31 @@ async fn look(inner: &Arc<Inner>, timers: &Arc<Timers>, fires: &mut JoinSet<()>)
     let due = inner.store.due(room).await?;
     let is_full = due.records.len() >= room;
     for (record, _) in due.records {
-        fires.spawn(fire(inner.clone(), timers.clone(), record, due.now));
+        let firing = fire(inner.clone(), timers.clone(), record, due.now);
+        let counted = Firing::count(timers);
+        fires.spawn(async move {
+            firing.await;
+            drop(counted);
+        });
     }
     let next = due.next.map(|next| (next - due.now).to_std().unwrap_or_default());
     Ok(if is_full { Look::Full } else { Look::All(next) })
+}
+
+/// Counts one that is being fired, as long as this lives.
+struct Firing(Arc<Timers>);
+
+impl Firing {
+    fn count(timers: &Arc<Timers>) -> Self {
+        timers.firing.fetch_add(1, Ordering::Relaxed);
+        Self(timers.clone())
+    }
+}
+
+impl Drop for Firing {
+    fn drop(&mut self) {
+        self.0.firing.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 async fn fire(inner: Arc<Inner>, timers: Arc<Timers>, record: RecordKey, until: Timestamp) {

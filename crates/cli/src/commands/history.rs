@@ -30,15 +30,42 @@ pub(crate) async fn run(args: &HistoryArgs, context: &Context<'_>) -> Result<(),
     if context.output.is_json() {
         return context.output.print(&listing.document(&context.client).await?);
     }
-    let (items, next) = listing.values(&context.client).await?;
+    let (items, rest) = listing.values(&context.client).await?;
     let unverified = items.iter().any(|item| field::is_given(item, "unverified"));
     let rows = items.iter().map(history_table::row).collect();
     context.output.print(&context.output.table(&history_table::HEADING, rows))?;
-    if next.is_some() {
+    if let Some(oldest) = rest.oldest_version.filter(|oldest| *oldest > 1) {
+        context.output.note(&purged(oldest, items.is_empty()));
+    }
+    if rest.next.is_some() {
         context.output.note("there are more: give a larger --limit, or none");
     }
     if unverified {
         context.output.note(UNVERIFIED);
     }
     Ok(())
+}
+
+/// What is said of a history whose beginning was purged.
+fn purged(oldest: i64, is_empty: bool) -> String {
+    let what = match oldest - 1 {
+        1 => "version 1 was".to_owned(),
+        last => format!("versions 1 to {last} were"),
+    };
+    match is_empty {
+        true => format!("{what} purged: nothing of the history is kept"),
+        false => format!("{what} purged: the history is kept from version {oldest} on"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_was_purged() {
+        assert_eq!(purged(2, false), "version 1 was purged: the history is kept from version 2 on");
+        assert_eq!(purged(4, false), "versions 1 to 3 were purged: the history is kept from version 4 on");
+        assert_eq!(purged(4, true), "versions 1 to 3 were purged: nothing of the history is kept");
+    }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &ListArgs, context: &Context<'_>) -> Result<(), Fa
     if context.output.is_json() {
         return context.output.print(&listing.document(&context.client).await?);
     }
-    let (items, next) = listing.values(&context.client).await?;
+    let (items, rest) = listing.values(&context.client).await?;
     let rows: Vec<Vec<String>> = items.iter().map(|item| row(args, item)).collect();
     if rows.is_empty() {
         context.output.note(if args.workflow.is_some() {
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &ListArgs, context: &Context<'_>) -> Result<(), Fa
         None => &["WORKFLOW", "VERSION", "PUT"],
     };
     context.output.print(&context.output.table(heading, rows))?;
-    if next.is_some() {
+    if rest.next.is_some() {
         context.output.note("there are more: --limit N or --all");
     }
     Ok(())

@@ -21,6 +21,17 @@ pub(crate) struct Page {
     pub items: Vec<Box<RawValue>>,
     /// Where the next page begins; none: this was the last.
     pub next_cursor: Option<String>,
+    /// Of a history: the oldest version that is kept.
+    pub oldest_version: Option<i64>,
+}
+
+/// What is known of a list besides its items.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Where what was not read begins; none: all was read.
+    pub next: Option<String>,
+    /// Of a history: the oldest version that is kept, as the first page said.
+    pub oldest_version: Option<i64>,
 }
 
 impl Page {
@@ -47,13 +58,9 @@ pub(crate) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Reads page after page and hands each to `show`. Says whether there is more than was read.
-    async fn read(
-        &self,
-        client: &Client,
-        mut show: impl FnMut(Page) -> Result<(), Failure>,
-    ) -> Result<Option<String>, Failure> {
-        let mut cursor = None;
+    /// Reads page after page and hands each to `show`. Says where what was not read begins.
+    async fn read(&self, client: &Client, mut show: impl FnMut(Page) -> Result<(), Failure>) -> Result<Rest, Failure> {
+        let (mut cursor, mut oldest_version) = (None, None);
         let mut left = self.limit.unwrap_or(usize::MAX);
         for _ in 0..PAGES_MAX {
             let mut query = self.filters.clone();
@@ -64,40 +71,42 @@ impl Listing<'_> {
             page.items.truncate(left);
             left -= page.items.len();
             let next = page.next_cursor.clone();
+            oldest_version = oldest_version.or(page.oldest_version);
             show(page)?;
             if next.is_none() || left == 0 {
-                return Ok(next);
+                return Ok(Rest { next, oldest_version });
             }
             if next == cursor {
                 return Err(Failure::failed("the server's list does not go on: the same cursor twice"));
             }
             cursor = next;
         }
-        Ok(cursor)
+        Ok(Rest { next: cursor, oldest_version })
     }
 
-    /// Reads the whole list as values, with the cursor of what was not read.
-    pub(crate) async fn values(&self, client: &Client) -> Result<(Vec<Value>, Option<String>), Failure> {
+    /// Reads the whole list as values.
+    pub(crate) async fn values(&self, client: &Client) -> Result<(Vec<Value>, Rest), Failure> {
         let mut items = Vec::new();
-        let next = self
+        let rest = self
             .read(client, |page| {
                 items.extend(page.values()?);
                 Ok(())
             })
             .await?;
-        Ok((items, next))
+        Ok((items, rest))
     }
 
-    /// Reads the whole list as one document: `{items, next_cursor}`.
+    /// Reads the whole list as one document: `{items, next_cursor}`, and what else the list has.
     pub(crate) async fn document(&self, client: &Client) -> Result<String, Failure> {
         let mut items = Vec::new();
-        let next = self
+        let rest = self
             .read(client, |page| {
                 items.extend(page.items.iter().map(|item| item.get().to_owned()));
                 Ok(())
             })
             .await?;
-        let next = serde_json::Value::from(next);
-        Ok(crate::json::pretty(&format!("{{\"items\":[{}],\"next_cursor\":{next}}}", items.join(","))))
+        let next = serde_json::Value::from(rest.next);
+        let oldest = rest.oldest_version.map(|oldest| format!(",\"oldest_version\":{oldest}")).unwrap_or_default();
+        Ok(crate::json::pretty(&format!("{{\"items\":[{}],\"next_cursor\":{next}{oldest}}}", items.join(","))))
     }
 }

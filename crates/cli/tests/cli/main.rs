@@ -12,6 +12,7 @@ mod failures;
 mod imports;
 mod lists;
 mod purchase;
+mod purging;
 mod shell;
 mod stock;
 mod ticket;

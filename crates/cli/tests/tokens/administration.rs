@@ -63,6 +63,27 @@ async fn only_an_admin_makes_lists_and_revokes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_purges() {
+    let guarded = Guarded::begin().await;
+    let plain = guarded.token("ann", &["finance", "act_as"]).await;
+    for (target, dry) in [("purchase", true), ("purchase", false), ("purchase/po-1", false), ("nothing", true)] {
+        let mut args = vec!["purge", target, "--closed-before", "30d"];
+        args.extend(dry.then_some("--dry-run"));
+        let said = guarded.server.cli().token(&plain).run(&[&["-o", "json"], args.as_slice()].concat());
+        let problem = said.failed_json(1);
+        assert_eq!((&problem["outcome"], &problem["roles"]), (&json!("not_permitted"), &json!(["admin"])), "{args:?}");
+        let none = guarded.server.cli().run(&args);
+        assert!(none.failed(1).contains("unauthenticated"), "{none:?}");
+    }
+    let body = json!({ "closed_before_ms": 1_000, "dry_run": true });
+    let purge = Call::post("/v1/workflows/purchase/purge", &body);
+    guarded.call(purge.clone(), &plain).await.problem(403, "not_permitted");
+    guarded.call(purge, &guarded.admin).await.ok();
+    let admin = guarded.server.cli().token(&guarded.admin);
+    assert_eq!(admin.run(&["purge", "purchase", "--closed-before", "30d"]).ok(), "purged 0 instances with 0 changes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_is_worth_nothing_at_once() {
     let guarded = Guarded::begin().await;
     let secret = guarded.token("ann", &[]).await;

@@ -1,13 +1,17 @@
 //! What is purged, what stays of it, and what goes on meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockkeeper_engine::{Clock, ManualClock, Options, PurgeQuery, PurgeStep, Retention, SystemClock};
+use lockkeeper_engine::limits::FORGET_AGE_MIN;
+use lockkeeper_engine::{Clock, Engine, KeptFor, ManualClock, Options, PurgeQuery, PurgeStep, Retention, SystemClock};
+use lockkeeper_model::limits::RETENTION_MIN;
 use lockkeeper_model::{Refusal, Timestamp, WorkflowName};
+use lockkeeper_store::limits::DATES_CLAIMED;
 use serde_json::json;
 
-use super::support::{House, event, key, name};
+use super::support::{Fault, House, WORKFLOW, event, key, name, put};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -23,7 +27,7 @@ fn query(before: Timestamp) -> PurgeQuery {
 async fn purge_all(house: &House, query: &PurgeQuery) -> (usize, usize) {
     let (mut query, mut all) = (query.clone(), (0, 0));
     loop {
-        let PurgeStep { instances, events, next } = house.engine.purge_closed(&query).await.unwrap();
+        let PurgeStep { instances, events, next, .. } = house.engine.purge_closed(&query).await.unwrap();
         all = (all.0 + instances, all.1 + events);
         query.cursor = next;
         if query.cursor.is_none() {
@@ -139,4 +143,220 @@ async fn moves_go_on_while_it_is_purged() {
         lockkeeper_model::history::check(history.iter().map(|item| (item.version, &item.entry))).unwrap();
     }
     assert_eq!(house.history("live").await.last().unwrap().version, IDS as i64 + 1);
+}
+
+/// The workflow with a block `retention`.
+async fn say(engine: &Engine, block: &str) {
+    put(engine, "case", &format!("{WORKFLOW}retention: {block}\n")).await;
+}
+
+async fn versions(house: &House, id: &str) -> Vec<i64> {
+    house.history(id).await.iter().map(|item| item.version).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_goes_before_the_node() {
+    let (house, clock) = house(Retention { closed: Some(DAY), history: None }).await;
+    let kept = async || house.engine.retention_of(&WorkflowName::new("case").unwrap()).await.unwrap();
+    let node = |time| KeptFor { time, by_definition: false };
+    let definition = |time| KeptFor { time, by_definition: true };
+    assert_eq!((kept().await.closed, kept().await.history), (node(Some(DAY)), node(None)));
+    for id in ["closed", "long"] {
+        house.start(id, json!({})).await;
+        send(&house, id, "note").await;
+    }
+    send(&house, "closed", "finish").await;
+    // The newest counts, for those that are on an earlier one too; and whichever node has put it.
+    say(&house.other, "{closed: forever, history: 10d}").await;
+    assert_eq!((kept().await.closed, kept().await.history), (definition(None), definition(Some(10 * DAY))));
+    clock.advance(5 * DAY);
+    house.engine.sweep().await.unwrap();
+    assert_eq!((versions(&house, "closed").await, versions(&house, "long").await), (vec![1, 2, 3], vec![1, 2]));
+    clock.advance(6 * DAY);
+    house.engine.sweep().await.unwrap();
+    assert_eq!((versions(&house, "closed").await, versions(&house, "long").await), (vec![3], vec![2]));
+    say(&house.other, "{closed: 20d}").await;
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "closed").await, [3]);
+    clock.advance(10 * DAY);
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "closed").await, [0_i64; 0]);
+    put(&house.other, "case", WORKFLOW).await;
+    assert_eq!(kept().await.closed, node(Some(DAY)), "it says nothing any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_nothing_obeys_the_definition() {
+    let (house, clock) = house(Retention::default()).await;
+    say(&house.engine, "{closed: 1h, history: 1h}").await;
+    house.start("a", json!({})).await;
+    send(&house, "a", "finish").await;
+    clock.advance(2 * RETENTION_MIN);
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "a").await, [0_i64; 0]);
+}
+
+/// However short the times are that somebody comes by: what a node may still need to learn the fate of a commit stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_may_need_to_settle_a_commit_is_never_forgotten() {
+    assert!(FORGET_AGE_MIN < RETENTION_MIN);
+    let none = Some(Duration::ZERO);
+    let (house, clock) = house(Retention { closed: none, history: none }).await;
+    house.start("a", json!({})).await;
+    send(&house, "a", "note").await;
+    send(&house, "a", "finish").await;
+    let now = || query(clock.now() + DAY);
+    for id in [None, Some("a".to_owned())] {
+        let mut asked = PurgeQuery { id, ..now() };
+        let mut young = 0;
+        loop {
+            let step = house.engine.purge_closed(&asked).await.unwrap();
+            assert_eq!((step.instances, step.events), (0, 0));
+            young += step.too_young;
+            asked.cursor = step.next;
+            if asked.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(young, 1, "and it is said");
+    }
+    clock.advance(FORGET_AGE_MIN - Duration::from_millis(1));
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "a").await, [1, 2, 3]);
+    assert_eq!(purge_all(&house, &PurgeQuery { dry_run: true, ..now() }).await, (0, 0), "nor is it counted");
+    clock.advance(Duration::from_millis(2));
+    assert_eq!(purge_all(&house, &PurgeQuery { dry_run: true, ..now() }).await, (1, 0));
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "a").await, [0_i64; 0]);
+}
+
+/// The answer of a commit is lost; before it is settled, another node, whose clock is ahead by more than a command may take,
+/// purges whatever it may. The command is answered as it was committed, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_settled_whatever_is_purged_meanwhile() {
+    for what in ["note", "finish"] {
+        let (house, clock) = house(Retention::default()).await;
+        let ahead = Arc::new(ManualClock::new(clock.now() + FORGET_AGE_MIN / 2));
+        let retention = Retention { closed: Some(Duration::ZERO), history: Some(Duration::ZERO) };
+        let other = house.another(Options { clock: ahead.clone(), retention, ..Options::default() });
+        house.start("a", json!({})).await;
+        house.store.next(Fault::AnswerLost);
+        house.store.blind.store(true, Ordering::SeqCst);
+        let engine = house.engine.clone();
+        let sent = tokio::spawn(async move { engine.send(event("a", what, "bob"), None).await });
+        let seen = other.history(&key("a"), 1, 1, Duration::from_secs(10)).await.unwrap();
+        assert_eq!(seen.items.len(), 1, "it is committed");
+        if what == "note" {
+            // So that it is not the last change, which always stays.
+            assert_eq!(name(&other.send(event("a", "note", "eve"), None).await), "applied");
+        }
+        let now = PurgeQuery { id: Some("a".to_owned()), ..query(ahead.now() + DAY) };
+        other.purge_closed(&now).await.unwrap();
+        other.sweep().await.unwrap();
+        house.store.blind.store(false, Ordering::SeqCst);
+        let answer = sent.await.unwrap();
+        assert_eq!((name(&answer), answer.result.unwrap().version), ("applied", 2), "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_costs_what_is_due() {
+    const RUNNING: u64 = 30;
+    let (house, clock) = house(Retention { closed: Some(20 * DAY), history: None }).await;
+    for n in 0..RUNNING {
+        house.start(&format!("r{n}"), json!({})).await;
+    }
+    house.start("c", json!({})).await;
+    send(&house, "c", "finish").await;
+    let looks = async || {
+        let before = house.engine.purged().looked_at;
+        house.engine.sweep().await.unwrap();
+        house.engine.purged().looked_at - before
+    };
+    assert_eq!(looks().await, 0, "nothing is old enough to look at");
+    clock.advance(21 * DAY);
+    assert_eq!(looks().await, RUNNING + 1, "each once");
+    assert_eq!(looks().await, 0);
+    // One is closed late: it is found when it is due, and those that run still are looked at once in that time.
+    clock.advance(10 * DAY);
+    send(&house, "r0", "finish").await;
+    assert_eq!(looks().await, 0);
+    clock.advance(11 * DAY);
+    assert_eq!(looks().await, RUNNING + 1);
+    assert_eq!(versions(&house, "r0").await, [1, 2], "it is not due yet");
+    clock.advance(8 * DAY);
+    assert_eq!(looks().await, 0);
+    clock.advance(DAY + Duration::from_millis(1));
+    assert_eq!(looks().await, 1);
+    assert_eq!((versions(&house, "r0").await, house.engine.purged().instances), (vec![], 2));
+}
+
+/// More than a page of records, more than a step of events, and two who sweep at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn much_is_forgotten_in_small_steps_by_all_nodes() {
+    const IDS: usize = 230;
+    const NOTES: usize = 1_100;
+    let retention = Retention { closed: Some(30 * DAY), history: Some(10 * DAY) };
+    let (house, clock) = house(retention).await;
+    let other = house.another(Options { clock: clock.clone(), retention, ..Options::default() });
+    house.start("long", json!({})).await;
+    let notes: Vec<_> = (0..NOTES)
+        .map(|_| {
+            let engine = house.engine.clone();
+            tokio::spawn(async move { engine.send(event("long", "note", "bob"), None).await })
+        })
+        .collect();
+    for note in notes {
+        assert_eq!(name(&note.await.unwrap()), "applied");
+    }
+    for n in 0..IDS {
+        house.start(&format!("c{n}"), json!({})).await;
+        send(&house, &format!("c{n}"), "finish").await;
+    }
+    clock.advance(11 * DAY);
+    send(&house, "long", "note").await;
+    let (one, two) = tokio::join!(house.engine.sweep(), other.sweep());
+    one.and(two).unwrap();
+    assert_eq!(versions(&house, "long").await, [NOTES as i64 + 2]);
+    clock.advance(20 * DAY);
+    let (one, two) = tokio::join!(house.engine.sweep(), other.sweep());
+    one.and(two).unwrap();
+    // What one has left, since the other kept at it, is told again when its claim has run out.
+    clock.advance(2 * DATES_CLAIMED);
+    house.engine.sweep().await.unwrap();
+    let (one, two) = (house.engine.purged(), other.purged());
+    assert_eq!(one.instances + two.instances, IDS as u64);
+    assert_eq!(one.events + two.events, (NOTES + 1 + 2 * IDS) as u64);
+    // For its history twice, for its end once; and for each further step of the long one. Twice as many if both did all.
+    let looks = 3 * (IDS as u64 + 1) + 2;
+    let looked_at = one.looked_at + two.looked_at;
+    assert!((looks..looks + 20).contains(&looked_at), "{looked_at} instead of {looks}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_says_where_it_begins() {
+    let (house, clock) = house(Retention { closed: Some(30 * DAY), history: Some(10 * DAY) }).await;
+    house.start("a", json!({})).await;
+    send(&house, "a", "note").await;
+    let oldest = async |after| {
+        let page = house.other.history(&key("a"), after, 2, Duration::ZERO).await.unwrap();
+        (page.oldest, page.items.iter().map(|item| item.version).collect::<Vec<_>>())
+    };
+    assert_eq!(oldest(0).await, (1, vec![1, 2]));
+    assert_eq!(oldest(1).await, (1, vec![2]));
+    assert_eq!(oldest(2).await, (1, vec![]));
+    clock.advance(11 * DAY);
+    for _ in 0..3 {
+        send(&house, "a", "note").await;
+    }
+    house.engine.sweep().await.unwrap();
+    assert_eq!(oldest(0).await, (3, vec![3, 4]));
+    assert_eq!(oldest(1).await, (3, vec![3, 4]), "whoever goes on behind it sees that something is missing");
+    assert_eq!(oldest(4).await, (3, vec![5]));
+    send(&house, "a", "finish").await;
+    clock.advance(31 * DAY);
+    house.engine.sweep().await.unwrap();
+    assert_eq!(oldest(0).await, (7, vec![]));
+    house.start("a", json!({})).await;
+    assert_eq!(oldest(0).await, (7, vec![7]));
 }

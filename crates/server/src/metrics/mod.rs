@@ -1,18 +1,24 @@
-//! What is counted and timed, for Prometheus (OpenMetrics 1.0). Never labelled by a name that users choose: each would be
+//! What is counted and timed, for Prometheus (OpenMetrics 1.0): by whoever does it, or, in the engine, by the engine itself.
+//! Never labelled by a name that users choose: each would be
 //! a series of its own, for ever.
 
+mod engine;
 mod locks;
 mod metered;
 
 use std::fmt;
 use std::sync::Arc;
 
+use lockkeeper_engine::Engine;
 use lockkeeper_locks::LockService;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 
 use self::locks::LockMetrics;
 use self::metered::Metered;
+
+/// Before each name.
+const PREFIX: &str = "lockkeeper";
 
 /// The metrics of one server.
 #[derive(Clone, Debug)]
@@ -30,7 +36,7 @@ impl Default for Metrics {
 impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("lockkeeper");
+        let mut registry = Registry::with_prefix(PREFIX);
         let locks = LockMetrics::register(&mut registry);
         Self { registry: Arc::new(registry), locks }
     }
@@ -40,10 +46,12 @@ impl Metrics {
         Arc::new(Metered::new(service, self.locks.clone()))
     }
 
-    /// All of them, as OpenMetrics writes them.
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+    /// All of them, with what `engine` has counted by now, as OpenMetrics writes them.
+    pub(crate) fn text(&self, engine: &Engine) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        encode(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &engine::registry(engine))?;
+        encode_eof(&mut text)?;
         Ok(text)
     }
 }

@@ -32,6 +32,10 @@ pub(crate) struct HistoryParams {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryList {
     items: Vec<HistoryView>,
+    /// The oldest version that is kept: 1, unless changes before it were purged. After a purge of all, the version that comes
+    /// next.
+    #[schema(example = 1)]
+    oldest_version: i64,
     /// None: that was all until now. To follow on, give the last item's version as `cursor`.
     next_cursor: Option<String>,
 }
@@ -70,6 +74,7 @@ pub(crate) async fn get(
     let page = state.stopping.run_until_cancelled(state.engine.history(&key, after, limit, wait)).await;
     let page = page.ok_or_else(|| Refusal::Unavailable { detail: "this node is shutting down".to_owned() })??;
     Ok(Json(HistoryList {
+        oldest_version: page.oldest,
         next_cursor: page.more.then(|| page.last.to_string()),
         items: page.items.into_iter().map(HistoryView::from).collect(),
     }))

@@ -21,6 +21,6 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
     )
 )]
 pub(crate) async fn get(State(state): State<AppState>) -> Result<Response, Problem> {
-    let text = state.metrics.text().map_err(|error| Refusal::Unavailable { detail: error.to_string() })?;
+    let text = state.metrics.text(&state.engine).map_err(|error| Refusal::Unavailable { detail: error.to_string() })?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use lockkeeper_engine::PurgeQuery;
+use lockkeeper_engine::{PurgeQuery, PurgeStep};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,7 +19,8 @@ use crate::views::ProblemView;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PurgeBody {
-    /// Those whose last change is longer ago, in milliseconds.
+    /// Those whose last change is longer ago, in milliseconds. Whatever is given, one that has ended within the last two
+    /// minutes stays: a node may still have to learn from its history whether a commit took place.
     closed_before_ms: u64,
     /// Only the instance with this id.
     id: Option<String>,
@@ -37,6 +38,8 @@ pub(crate) struct PurgeView {
     instances: usize,
     /// Changes that were forgotten.
     events: usize,
+    /// Instances that were left, since they have ended within the last two minutes: ask again later.
+    too_young: usize,
     /// Where the next step goes on; none: that was all.
     next_cursor: Option<String>,
 }
@@ -66,5 +69,6 @@ pub(crate) async fn purge(
     let before = age.and_then(|age| state.engine.clock().now().checked_sub_signed(age));
     let before = before.ok_or_else(|| malformed("closed_before_ms is longer ago than any time"))?;
     let step = state.engine.purge_closed(&PurgeQuery { workflow, id, before, dry_run, cursor }).await?;
-    Ok(Json(PurgeView { instances: step.instances, events: step.events, next_cursor: step.next }))
+    let PurgeStep { instances, events, too_young, next } = step;
+    Ok(Json(PurgeView { instances, events, too_young, next_cursor: next }))
 }

@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use lockkeeper_engine::DefinitionText;
-use lockkeeper_model::{Format, Problem as DefinitionProblem};
+use lockkeeper_engine::{DefinitionText, KeptFor, WorkflowRetention};
+use lockkeeper_model::{Format, Problem as DefinitionProblem, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -85,6 +85,29 @@ pub(crate) struct VersionParams {
     version: Option<i64>,
 }
 
+/// How long the instances of a workflow are kept.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RetentionView {
+    /// Closed instances, after their last change, in milliseconds; null: for ever.
+    closed_ms: Option<u64>,
+    /// Who says so: `definition`, or `server` (`serve --retention-closed`, as this node was started).
+    #[schema(example = "definition")]
+    closed_by: &'static str,
+    /// Changes in histories, in milliseconds; null: for ever.
+    history_ms: Option<u64>,
+    /// Who says so: `definition`, or `server` (`serve --retention-history`, as this node was started).
+    #[schema(example = "server")]
+    history_by: &'static str,
+}
+
+impl From<WorkflowRetention> for RetentionView {
+    fn from(WorkflowRetention { closed, history }: WorkflowRetention) -> Self {
+        let ms = |kept: KeptFor| kept.time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let by = |kept: KeptFor| if kept.by_definition { "definition" } else { "server" };
+        Self { closed_ms: ms(closed), closed_by: by(closed), history_ms: ms(history), history_by: by(history) }
+    }
+}
+
 /// A definition as it was put.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WorkflowView {
@@ -98,6 +121,9 @@ pub(crate) struct WorkflowView {
     initial: String,
     /// The names of its states, in the order of the text.
     states: Vec<String>,
+    /// How long its instances are kept. The newest version counts for all of them, whichever is asked for here; null: this node
+    /// cannot read it, and purges nothing.
+    retention: Option<RetentionView>,
     put_by: String,
     put_at: DateTime<Utc>,
 }
@@ -120,6 +146,11 @@ pub(crate) async fn get(
 ) -> Result<Json<WorkflowView>, Problem> {
     let (version, put) = state.engine.definition_text(&workflow, params.version).await?;
     let definition = state.engine.definition_of(&workflow, version).await?;
+    let retention = match state.engine.retention_of(&workflow).await {
+        Ok(retention) => Some(retention),
+        Err(Refusal::InvalidDefinition { .. }) => None,
+        Err(refusal) => return Err(refusal.into()),
+    };
     Ok(Json(WorkflowView {
         workflow: workflow.to_string(),
         version,
@@ -127,6 +158,7 @@ pub(crate) async fn get(
         text: put.text,
         initial: definition.initial().to_owned(),
         states: definition.state_names().map(str::to_owned).collect(),
+        retention: retention.map(RetentionView::from),
         put_by: put.actor.id,
         put_at: put.at,
     }))

@@ -98,6 +98,7 @@ fn moves() -> Vec<Request> {
         post("/v1/transitions", "/v1/transitions", json!({ "atomic": false, "moves": moves }), 200),
         post("/v1/transitions", "/v1/transitions", json!({ "moves": [] }), 400),
         post(PURGE, "/v1/workflows/item/purge", json!({ "closed_before_ms": 1_000, "dry_run": true }), 200),
+        post(PURGE, "/v1/workflows/item/purge", json!({ "closed_before_ms": 0 }), 200),
         post(PURGE, "/v1/workflows/item/purge", json!({ "closed_before_ms": u64::MAX }), 400),
         post(PURGE, "/v1/workflows/nothing/purge", json!({ "closed_before_ms": 1_000 }), 404),
         event(json!({ "event": "reject", "data": { "sure": false } }), 422),

@@ -35,7 +35,7 @@ pub(super) async fn run(args: &LsArgs, context: &Context<'_>) -> Result<(), Fail
     if context.output.is_json() {
         return context.output.print(&listing.document(&context.client).await?);
     }
-    let (items, next) = listing.values(&context.client).await?;
+    let (items, rest) = listing.values(&context.client).await?;
     if items.is_empty() {
         context.output.note("no locks are held");
         return Ok(());
@@ -43,7 +43,7 @@ pub(super) async fn run(args: &LsArgs, context: &Context<'_>) -> Result<(), Fail
     let rows = items.iter().flat_map(rows).collect();
     const HEADING: [&str; 8] = ["LOCK", "MODE", "OWNER", "HOST", "SINCE", "EXPIRES IN", "FENCE", "WAITERS"];
     context.output.print(&context.output.table(&HEADING, rows))?;
-    if next.is_some() {
+    if rest.next.is_some() {
         context.output.note("there are more: --limit N or --all");
     }
     Ok(())
