@@ -146,19 +146,14 @@ impl Engine {
                 step.instances += 1;
                 continue;
             }
-            loop {
-                match self.purge_step(record).await? {
-                    Forgotten::Events { events, whole } => {
-                        step.events += events;
-                        step.instances += usize::from(whole);
-                        if whole {
-                            break;
-                        }
-                        tokio::task::yield_now().await;
-                    }
-                    // It is being changed, or another node keeps at it: the next time.
-                    Forgotten::Changed | Forgotten::Busy => break,
+            // What is being changed, or what another node keeps at, is left for the next time.
+            while let Forgotten::Events { events, whole } = self.purge_step(record).await? {
+                step.events += events;
+                step.instances += usize::from(whole);
+                if whole {
+                    break;
                 }
+                tokio::task::yield_now().await;
             }
         }
         Ok(step)

@@ -41,7 +41,7 @@ async fn cursors_are_those_that_were_given() {
     }
     // A history's cursor is a version; past the end there is nothing yet.
     let beyond = api.get(&instance("item", "i", "/history?cursor=99")).await.ok();
-    assert_eq!(beyond, json!({ "items": [], "next_cursor": null }));
+    assert_eq!(beyond, json!({ "items": [], "next_cursor": null, "oldest_version": 1 }));
     let last = api.get(&instance("item", "i", &format!("/history?cursor={}", i64::MAX))).await.ok();
     assert_eq!(last["items"], json!([]));
 }

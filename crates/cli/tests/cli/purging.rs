@@ -12,7 +12,8 @@ use crate::support::call::Call;
 use crate::support::cli::Cli;
 use crate::support::server::{Server, Store};
 
-const CASE: &str = "workflow: case\ninitial: open\nstates:\n  open: {on: {finish: done, note: {}}}\n  done: {type: final}\n";
+const CASE: &str =
+    "workflow: case\ninitial: open\nstates:\n  open: {on: {finish: done, note: {}}}\n  done: {type: final}\n";
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -141,9 +142,7 @@ async fn a_definition_says_how_long_before_the_server_does() {
         cli.run(&["apply", "-f", file.to_str().unwrap()])
     };
     let kept = async |query: &str| api.get(&format!("/v1/workflows/case{query}")).await.ok()["retention"].clone();
-    let expected = |closed: Value, closed_by: &str, history: Value, history_by: &str| {
-        json!({ "closed_ms": closed, "closed_by": closed_by, "history_ms": history, "history_by": history_by })
-    };
+    let expected = |closed: Value, closed_by: &str, history: Value, history_by: &str| json!({ "closed_ms": closed, "closed_by": closed_by, "history_ms": history, "history_by": history_by });
     let day_ms = 86_400_000_u64;
     apply("").ok();
     assert_eq!(kept("").await, expected(json!(30 * day_ms), "server", json!(36 * 3_600_000), "server"));
@@ -196,6 +195,8 @@ fn a_server_that_is_told_nonsense_does_not_start() {
 async fn the_page_lists_all_metrics() {
     let (_store, server, cli) = begin().await;
     cli.run(&["purge", "case", "--closed-before", "30d"]).ok();
+    let ask = json!({ "owner": "ann", "ttl_ms": 1_000 });
+    server.api().call(&Call::post("/v1/locks/x/acquire", &ask)).await.ok();
     let text = server.api().get("/metrics").await.text;
     for line in [
         "# HELP lockkeeper_purged_instances Closed instances that this node has purged, by itself or by hand.",
@@ -211,9 +212,8 @@ async fn the_page_lists_all_metrics() {
     }
     assert_eq!(text.matches("# EOF").count(), 1);
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let mut counted: Vec<String> = kinds
-        .map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() })
-        .collect();
+    let mut counted: Vec<String> =
+        kinds.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() }).collect();
     counted.sort_unstable();
     let page = include_str!("../../../../docs/operations.md");
     let mut listed: Vec<String> = page
