@@ -69,15 +69,20 @@ pub struct HistoryPage {
 }
 
 impl Engine {
-    /// An instance as last committed; with `stale_ok` as this node last saw it, without asking the store.
+    /// An instance as last committed; with `stale_ok` as this node last saw it, without asking the store. One that is closed is
+    /// asked for all the same, as far as the store answers: another node may have purged it.
     ///
     /// # Errors
     /// `unknown_workflow`, `unknown_instance`, `unavailable`.
     pub async fn instance(&self, key: &InstanceKey, stale_ok: bool) -> Result<Arc<Instance>, Refusal> {
-        if stale_ok && let Some(remembered) = self.inner.remembered(key) {
-            return Ok(remembered.instance);
+        let remembered = if stale_ok { self.inner.remembered(key).map(|found| found.instance) } else { None };
+        if let Some(running) = remembered.as_ref().filter(|found| !found.status.is_closed()) {
+            return Ok(running.clone());
         }
-        self.read_instance(key).await.map(|(instance, _)| instance)
+        match (self.read_instance(key).await, remembered) {
+            (Err(Refusal::Unavailable { .. }), Some(closed)) => Ok(closed),
+            (found, _) => found.map(|(instance, _)| instance),
+        }
     }
 
     /// An instance as last committed, and the store's life in which it is so.

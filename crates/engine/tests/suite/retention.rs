@@ -360,3 +360,31 @@ async fn a_history_says_where_it_begins() {
     house.start("a", json!({})).await;
     assert_eq!(oldest(0).await, (7, vec![7]));
 }
+
+/// What is purged is gone on all nodes, whatever they remember; and is no instance, however it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_node_tells_what_another_has_purged() {
+    let (house, clock) = house(Retention::default()).await;
+    let other = house.another(Options { clock: clock.clone(), ..Options::default() });
+    for id in ["a", "b"] {
+        house.start(id, json!({ "secret": "x" })).await;
+    }
+    send(&house, "a", "finish").await;
+    clock.advance(DAY);
+    let seen = async |id: &str| house.engine.instance(&key(id), true).await;
+    assert_eq!(seen("a").await.unwrap().data["secret"], "x");
+    let now = query(clock.now());
+    while other.purge_closed(&PurgeQuery { id: Some("a".to_owned()), ..now.clone() }).await.unwrap().instances == 0 {}
+    assert!(matches!(seen("a").await, Err(Refusal::UnknownInstance { .. })));
+    // Nor after a command has been refused on what is left of it.
+    let late = house.engine.send(event("a", "note", "bob"), None).await;
+    assert!(matches!(late.result, Err(Refusal::StateMismatch { .. })), "{late:?}");
+    for stale in [true, false] {
+        let gone = house.engine.instance(&key("a"), stale).await;
+        assert!(matches!(gone, Err(Refusal::UnknownInstance { .. })), "{gone:?}");
+    }
+    // Without the store, a node tells what it has seen: that is what a stale answer is for.
+    house.store.blind.store(true, Ordering::SeqCst);
+    assert_eq!(seen("b").await.unwrap().data["secret"], "x");
+    house.store.blind.store(false, Ordering::SeqCst);
+}
