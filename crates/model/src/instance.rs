@@ -1,6 +1,7 @@
 //! One case of a workflow, as it stands now.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -87,6 +88,11 @@ pub struct Instance {
     /// Timers of the current visit that have not fired, in the order in which they are due.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<Timer>,
+    /// The times of those timers of the current visit that earlier versions of the definition have used up, in
+    /// milliseconds: a later one may have them again. Those of the version that the run is on are its timers that are
+    /// not in `timers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "times")]
+    pub fired: Vec<Duration>,
     /// When the run is ended, if it has not ended by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
@@ -102,6 +108,7 @@ impl Instance {
         self.delegations.clear();
         self.additions.clear();
         self.timers.clear();
+        self.fired.clear();
         self.undo = None;
     }
 
@@ -126,6 +133,21 @@ pub struct Timer {
     /// How often it was due and its guard or an assign could not be evaluated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
+}
+
+/// Times as milliseconds.
+mod times {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(times: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(times.iter().map(Duration::as_millis))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Duration>, D::Error> {
+        Ok(Vec::<u64>::deserialize(deserializer)?.into_iter().map(Duration::from_millis).collect())
+    }
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -218,4 +240,7 @@ pub struct Undo {
     /// Fields that it assigned and that were not there before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<String>,
+    /// The path before, where the move has cut something out of it; none: the move has only added the state before to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Vec<String>>,
 }

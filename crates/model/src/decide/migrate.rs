@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::close::{check_reason, check_run};
 use super::{Change, Decision, Known, enter, malformed, next_version, success};
@@ -46,15 +47,15 @@ pub(super) fn migrate(
     instance.delegations.clear();
     instance.additions.clear();
     instance.undo = None;
-    // A way back must not lead where the new version asks for an approval first.
-    let free = unapproved(new.machine());
-    instance.path.retain(|name| new.machine().find(name).is_some_and(|at| free.contains(&at)));
     if state.name == current.state {
-        instance.timers = timers_going_on(old, state, current);
+        instance.fired = fired(old, current);
+        instance.timers = timers_going_on(state, current, &instance.fired);
     } else {
         enter(&mut instance, new.machine(), at, now);
         instance.entered = Entered { event: None, from: None, decided_on: current.version, at: Some(now) };
     }
+    // Nobody has left the state before: it has become another.
+    instance.path = path(old, new, current, migrate, &state.name);
     let entry = Entry {
         kind: Kind::Migrate,
         event: None,
@@ -154,17 +155,51 @@ pub(super) fn unapproved(machine: &Machine) -> HashSet<usize> {
     reached
 }
 
+/// The states of `new` that the run has passed on its way to `state`.
+fn path(old: &Definition, new: &Definition, current: &Instance, migrate: &Migrate, state: &str) -> Vec<String> {
+    let machine = new.machine();
+    if !machine.has_returns() {
+        return Vec::new();
+    }
+    // A version without ways back keeps no path: what is known then is by which event it came, and from where.
+    let by_event = current.entered.event.is_some() && current.state != old.initial();
+    let came_from = current.entered.from.as_slice();
+    let passed = match old.machine().has_returns() {
+        true => current.path.as_slice(),
+        false if by_event => came_from,
+        false => &[],
+    };
+    // A way back must not lead where the new version asks for an approval first.
+    let free = unapproved(machine);
+    let mut path: Vec<String> = Vec::new();
+    for name in passed.iter().map(|name| migrate.state_map.get(name).unwrap_or(name)) {
+        if name == state {
+            break;
+        }
+        // What were two states may be one now.
+        path.truncate(path.iter().position(|before| before == name).unwrap_or(path.len()));
+        if machine.find(name).is_some_and(|at| free.contains(&at)) {
+            path.push(name.clone());
+        }
+    }
+    path
+}
+
+/// The times of the visit's timers that are used up, whichever version they were of.
+fn fired(old: &Definition, current: &Instance) -> Vec<Duration> {
+    let waits = |place: usize| current.timers.iter().any(|timer| timer.after == place);
+    let before = old.machine().find(&current.state).map(|at| &old.machine().states[at].after);
+    let used = before.into_iter().flatten().enumerate().filter(|(place, _)| !waits(*place));
+    let mut fired: Vec<Duration> = used.map(|(_, after)| after.delay).chain(current.fired.iter().copied()).collect();
+    fired.sort_unstable();
+    fired.dedup();
+    fired
+}
+
 /// The timers of a visit that goes on in `state` as another version has it, counted from when it began. One that has fired
 /// before does not fire again.
-fn timers_going_on(old: &Definition, state: &State, current: &Instance) -> Vec<Timer> {
-    let before = old.machine().find(&current.state).map(|at| &old.machine().states[at].after);
-    let before = before.map(Vec::as_slice).unwrap_or_default();
-    let waits = |place: usize| current.timers.iter().any(|timer| timer.after == place);
-    let has_fired = |timer: &Timer| {
-        let delay = state.after[timer.after].delay;
-        before.iter().enumerate().any(|(place, after)| after.delay == delay && !waits(place))
-    };
+fn timers_going_on(state: &State, current: &Instance, fired: &[Duration]) -> Vec<Timer> {
     let mut timers = state.timers(current.entered.at.unwrap_or(current.updated_at));
-    timers.retain(|timer| !has_fired(timer));
+    timers.retain(|timer| !fired.contains(&state.after[timer.after].delay));
     timers
 }

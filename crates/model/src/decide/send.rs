@@ -400,7 +400,7 @@ impl<'a> Judged<'a> {
         forget(&mut instance, transition);
         if let Some(target) = target {
             self.enter(&mut instance, target, Some(&transition.event));
-            instance.undo = transition.recall.then(|| Box::new(self.undo(transition)));
+            instance.undo = transition.recall.then(|| Box::new(self.undo(transition, &instance)));
         }
         let entry = self.entry(Kind::Move, &transition.event, &instance);
         let entry = Entry { approved_by, on_behalf_of, ..entry };

@@ -130,6 +130,7 @@ fn begin(
         path: Vec::new(),
         undo: None,
         timers: state.timers(now),
+        fired: Vec::new(),
         deadline: deadline(start, now).filter(|_| !status.is_closed()),
         request_id: start.request_id.clone(),
     };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::migrate::unapproved;
 use super::send::Judged;
 use super::{Change, Decision, success};
 use crate::definition::machine::{Return, Transition};
@@ -23,19 +22,9 @@ impl Judged<'_> {
     /// The states to which `transition` may lead back now, the last one first; none for one that leads forward.
     pub(super) fn way_back(&self, transition: &Transition) -> Vec<usize> {
         let Some(back) = &transition.back else { return Vec::new() };
-        let find = |name: &String| self.machine.find(name);
-        let path: Vec<usize> = match self.current.path.as_slice() {
-            // A run that began before its definition had ways back knows no more than where it came from. Under another
-            // definition: so it leads to nothing that an approval has to be asked for now.
-            [] => {
-                let free = unapproved(self.machine);
-                let came_from = self.current.entered.from.iter().filter(|from| **from != self.current.state);
-                came_from.filter_map(find).filter(|at| free.contains(at)).collect()
-            }
-            path => path.iter().rev().filter_map(find).collect(),
-        };
+        let path = self.current.path.iter().rev().filter_map(|name| self.machine.find(name));
         // What was passed under an earlier version may end the run in this one.
-        let mut passed = path.into_iter().filter(|at| self.machine.states[*at].ends_as.is_none());
+        let mut passed = path.filter(|at| self.machine.states[*at].ends_as.is_none());
         match back {
             Return::Previous => passed.next().into_iter().collect(),
             Return::Any => passed.collect(),
@@ -69,9 +58,12 @@ impl Judged<'_> {
         }
     }
 
-    /// What it takes to take `transition` back.
-    pub(super) fn undo(&self, transition: &Transition) -> Undo {
-        let mut undo = Undo { actor: self.command.actor.id.clone(), before: crate::Data::new(), absent: Vec::new() };
+    /// What it takes to take `transition` back, which has led to `after`.
+    pub(super) fn undo(&self, transition: &Transition, after: &Instance) -> Undo {
+        let (before, absent) = (crate::Data::new(), Vec::new());
+        let path = &self.current.path;
+        let path = (shorter(&after.path, &self.current.state) != path).then(|| path.clone());
+        let mut undo = Undo { actor: self.command.actor.id.clone(), before, absent, path };
         for (field, _) in &transition.assigns {
             match self.current.data.get(field) {
                 Some(value) => drop(undo.before.insert(field.clone(), value.clone())),
@@ -122,8 +114,15 @@ impl Judged<'_> {
             instance.data = Arc::new(data);
         }
         self.enter(&mut instance, origin, None);
+        // Entering goes forward; this is the way back.
+        instance.path = undo.path.clone().unwrap_or_else(|| shorter(&current.path, &instance.state).to_vec());
         let entry: Entry = self.entry(Kind::Recall, event, &instance);
         let success = success(self.command, &instance, SuccessKind::Applied);
         Ok(Decision::Change(Box::new(Change { instance, entry, success })))
     }
+}
+
+/// The path before `state` was left, as far as leaving it has only added it.
+fn shorter<'p>(path: &'p [String], state: &str) -> &'p [String] {
+    path.split_last().filter(|(last, _)| *last == state).map_or(path, |(_, before)| before)
 }

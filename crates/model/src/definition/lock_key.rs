@@ -102,6 +102,7 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         path: Vec::new(),
         undo: None,
         timers: Vec::new(),
+        fired: Vec::new(),
         deadline: None,
         request_id: None,
     }

@@ -36,6 +36,7 @@ impl World {
             path: Vec::new(),
             undo: None,
             timers: Vec::new(),
+            fired: Vec::new(),
             deadline: None,
             request_id: None,
         };

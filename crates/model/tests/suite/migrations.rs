@@ -1,11 +1,12 @@
 //! Moving a run to another version of its definition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper_model::{
-    Action, Command, Decision, Definition, Entry, Format, Instance, Kind, Known, Migrate, Refusal, Status, decide,
-    history,
+    Action, Command, Decision, Definition, Entry, Fire, Format, Instance, Kind, Known, Migrate, Refusal, Status,
+    decide, history,
 };
+use proptest::prelude::*;
 
 use crate::support::{Case, actor, at, key_of};
 
@@ -177,4 +178,83 @@ fn what_is_over_or_there_already() {
     case.run("ann cancel -> applied v2 draft canceled");
     let over = judge(&case, &version(NEW, 4), migration(&[]), 9);
     assert!(matches!(over, Err(Refusal::AlreadyClosed { status: Status::Canceled, .. })), "{over:?}");
+}
+
+#[test]
+fn a_timer_that_has_fired_is_remembered_by_versions_that_do_not_have_it() {
+    let with =
+        "{workflow: case, initial: a, states: {a: {on: {go: b}, after: {1s: {assign: {n: 1}}}}, b: {type: final}}}";
+    let without = "{workflow: case, initial: a, states: {a: {on: {go: b}}, b: {type: final}}}";
+    let mut case = Case::new(with);
+    case.run("ann start -> started v1 a").run("ann fire until=9 -> applied v2 a");
+    case.migrate(without, &[]).migrate(without, &[]).migrate(with, &[]);
+    case.run("ann fire until=99 -> already_applied v5 a, stays");
+    let stored = serde_json::to_value(case.current.as_ref().unwrap()).unwrap();
+    assert_eq!(stored["fired"], serde_json::json!([1000]), "in milliseconds");
+}
+
+/// What happens in the test below.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// To a version with timers of these hours.
+    Migrate(BTreeSet<i64>),
+    /// So many hours pass.
+    Wait(i64),
+    /// The visit ends, and another begins.
+    Again,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        4 => prop::collection::btree_set(1..5_i64, 0..4).prop_map(Happening::Migrate),
+        4 => (0..3_i64).prop_map(Happening::Wait),
+        1 => Just(Happening::Again),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// In a visit, over whatever versions: what is due fires while the version has it, and never twice.
+    #[test]
+    fn a_timer_fires_once_in_a_visit_over_any_chain_of_versions(steps in prop::collection::vec(happening(), 1..30)) {
+        let text = |hours: &BTreeSet<i64>| {
+            let after = hours.iter().map(|h| format!("{h}h: {{assign: {{last: {h}}}}}")).collect::<Vec<_>>().join(", ");
+            format!("{{workflow: case, initial: a, states: {{a: {{on: {{again: a, go: b}}, after: {{{after}}}}}, b: {{type: final}}}}}}")
+        };
+        let send = |action| Command { instance: key_of("case"), action, actor: actor("ann"), idempotency_key: None };
+        let (mut hours, mut now, mut begun) = (BTreeSet::from([1, 3]), 0_i64, 0_i64);
+        let mut definition = version(&text(&hours), 1);
+        let (mut current, _) = changed(decide(&definition, None, &send(Action::Start(lockkeeper_model::Start::default())), at(0)));
+        let mut fired: Vec<i64> = Vec::new();
+        for (number, step) in (2..).zip(steps) {
+            match step {
+                Happening::Migrate(other) => {
+                    let next = version(&text(&other), number);
+                    let known = Known { target: Some(&next), ..Known::from(&definition) };
+                    (current, _) = changed(decide(known, Some(&current), &send(Action::Migrate(migration(&[]))), at(now * 3600)));
+                    (definition, hours) = (next, other);
+                }
+                Happening::Wait(hours) => now += hours,
+                Happening::Again => {
+                    let again = lockkeeper_model::Send { event: Some("again".to_owned()), ..lockkeeper_model::Send::default() };
+                    (current, _) = changed(decide(&definition, Some(&current), &send(Action::Send(again)), at(now * 3600)));
+                    begun = now;
+                    fired.clear();
+                }
+            }
+            while let Decision::Change(change) =
+                decide(&definition, Some(&current), &send(Action::Fire(Fire { until: at(now * 3600) })), at(now * 3600)).unwrap()
+            {
+                let hour = change.entry.after.as_ref().unwrap().trim_end_matches('h').parse().unwrap();
+                prop_assert!(hours.contains(&hour) && begun + hour <= now, "{hour} h is not due");
+                prop_assert!(!fired.contains(&hour), "{hour} h fires twice");
+                fired.push(hour);
+                let stored: Instance = serde_json::from_str(&serde_json::to_string(&change.instance).unwrap()).unwrap();
+                current = Instance { version: change.instance.version, ..stored };
+            }
+            let due = hours.iter().filter(|hour| begun + **hour <= now);
+            prop_assert!(due.clone().all(|hour| fired.contains(hour)), "{due:?} are due, {fired:?} have fired");
+        }
+    }
 }

@@ -78,18 +78,110 @@ fn votes_do_not_survive_a_return() {
     assert_eq!(case.current.as_ref().unwrap().path, ["draft"]);
 }
 
+/// The same workflow before it had ways back: it kept no path.
+fn without_returns() -> String {
+    let ways = WAYS.lines().filter(|line| !line.contains("return:") && !line.contains("board:"));
+    ways.collect::<Vec<_>>().join("\n") + "\n  board: {on: {sign: done}}\n"
+}
+
 #[test]
-fn a_run_of_an_earlier_version_knows_where_it_came_from() {
+fn a_run_of_a_version_without_ways_back_knows_where_it_came_from() {
+    let mut case = Case::new(&without_returns());
+    case.run(
+        r#"
+        ann start -> started v1 draft
+        ann submit data={"amount":5} -> applied v2 review
+        bob pass -> applied v3 legal
+        "#,
+    );
+    case.migrate(WAYS, &[]);
+    case.run(
+        r#"
+        cid send_back to=draft -> state_mismatch: not possible in state "legal"; it is in review, legal
+        cid send_back -> applied v5 review
+        "#,
+    );
+    // In its first state it has passed none, wherever it came from: neither by a return nor by a recall.
+    for (back, version) in
+        [(["ann submit data={\"amount\":5}", "ann submit recall"], 3), (["ann skip", "ann restart"], 3)]
+    {
+        let mut case = Case::new(&without_returns().replace("again: legal", "again: legal\n      restart: draft"));
+        case.run("ann start -> started v1 draft");
+        case.run(&format!("{} -> applied v2 {}", back[0], if back[0].contains("skip") { "legal" } else { "review" }));
+        case.run(&format!("{} -> applied v{version} draft", back[1]));
+        case.migrate(&WAYS.replace("skip: legal", "skip: legal\n      back: {return: any}"), &[]);
+        case.run("ann back -> act_refused: \"back\" leads back to a state that the run has passed, and there is none");
+    }
+}
+
+#[test]
+fn whoever_goes_back_to_the_first_state_has_passed_none() {
+    let text = WAYS.replace("skip: legal", "skip: legal\n      back: {return: any}");
+    let none = "act_refused: \"back\" leads back to a state that the run has passed, and there is none";
+    Case::new(&text).run(&format!(
+        r#"
+        ann start -> started v1 draft
+        ann submit data={{"amount":5}} -> applied v2 review
+        ann submit recall -> applied v3 draft
+        ann back -> {none}
+        ann submit data={{"amount":5}} -> applied v4 review
+        ann send_back data={{"reason":"x"}} -> applied v5 draft
+        ann back -> {none}
+        "#
+    ));
+}
+
+#[test]
+fn the_path_is_that_of_the_states_as_they_are_mapped() {
     let mut case = at_legal();
-    case.current.as_mut().unwrap().path.clear();
+    let renamed = WAYS.replace("review", "check").replace("legal", "law");
+    // `legal` itself is one of the new version, and the run is not in it: it has not passed it.
+    let text = renamed
+        .replace("  board:", "  legal: {on: {on: done}}\n  board:")
+        .replace("skip: law", "skip: law\n      odd: legal");
+    case.migrate(&text, &[("review", "check"), ("legal", "law")]);
+    assert_eq!(case.current.as_ref().unwrap().path, ["draft", "check"]);
+    // Where two states become one, the way has no loop.
+    let mut case = at_legal();
+    case.migrate(&text, &[("review", "draft"), ("legal", "law")]);
+    assert_eq!(case.current.as_ref().unwrap().path, ["draft"]);
+    let mut case = at_legal();
+    case.migrate(&text, &[("review", "law"), ("legal", "law")]);
+    assert_eq!(case.current.as_ref().unwrap().path, ["draft"]);
+    // A version without ways back keeps none, and what it does is on no path.
+    let mut case = at_legal();
+    case.migrate(&without_returns(), &[]);
+    case.run("cid again -> applied v5 legal");
+    assert!(case.current.as_ref().unwrap().path.is_empty());
+}
+
+#[test]
+fn a_recall_restores_the_way_whatever_loop_the_move_has_closed() {
+    let text = "
+workflow: case
+initial: a
+states:
+  a: {on: {b: {target: b, recall: true}, same: {target: a, recall: true}, back: {return: any, recall: true}}}
+  b: {on: {a: {target: a, recall: true}, c: {target: c, recall: true}, same: {target: b, recall: true}, back: {return: any, recall: true}}}
+  c: {on: {a: {target: a, recall: true}, d: {target: d, recall: true}, b: {target: b, recall: true}, back: {return: any, recall: true}}}
+  d: {on: {a: {target: a, recall: true}, b: {target: b, recall: true}, c: {target: c, recall: true}, back: {return: any, recall: true}, end: e}}
+  e: {type: final}
+";
+    let mut case = Case::new(text);
     case.run(
         r"
-        cid send_back to=draft -> state_mismatch: not possible in state Q; it is in review, legal
-        cid send_back -> applied v4 review
-        "
-        .replace('Q', "\"legal\"")
-        .as_str(),
+        ann start -> started v1 a
+        ann b -> applied v2 b
+        ann c -> applied v3 c
+        ann d -> applied v4 d
+        ann b from=d -> applied v5 b
+        ann b recall -> applied v6 d
+        ann back to=c -> applied v7 c
+        ann back recall -> applied v8 d
+        ann back to=b -> applied v9 b
+        ",
     );
+    assert_eq!(case.current.as_ref().unwrap().path, ["a"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use lockkeeper_model::{
     Act, Action, Actor, Change, Close, Command, Data, Decision, Definition, Entry, Fire, Format, Instance, InstanceKey,
-    Refusal, Send, Start, Status, Success, Timestamp, decide, history,
+    Known, Migrate, Refusal, Send, Start, Status, Success, Timestamp, decide, history,
 };
 use uuid::Uuid;
 
@@ -34,12 +34,29 @@ impl Case {
     pub(crate) fn judge(&mut self, command: &Command) -> Result<Decision, Refusal> {
         self.seconds += 1;
         let decision = decide(&self.definition, self.current.as_ref(), command, at(self.seconds))?;
-        for change in changes(&decision) {
-            self.current = Some(change.instance.clone());
-            self.history.push((change.instance.version, change.entry.clone()));
-            history::check(self.history.iter().map(|(version, entry)| (*version, entry))).unwrap();
-        }
+        changes(&decision).into_iter().for_each(|change| self.take(change));
         Ok(decision)
+    }
+
+    /// Moves the run to the next version of its definition, which is `yaml`.
+    pub(crate) fn migrate(&mut self, yaml: &str, map: &[(&str, &str)]) -> &mut Self {
+        let next = Self::new(yaml).definition.with_version(self.definition.version() + 1);
+        let state_map = map.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
+        let action = Action::Migrate(Migrate { state_map, reason: "why".to_owned(), ..Migrate::default() });
+        let command = Command { instance: key_of("case"), action, actor: actor("root"), idempotency_key: None };
+        self.seconds += 1;
+        let known = Known { target: Some(&next), ..Known::from(&self.definition) };
+        let decision = decide(known, self.current.as_ref(), &command, at(self.seconds));
+        let Ok(Decision::Change(change)) = decision else { panic!("{decision:?}") };
+        self.take(&change);
+        self.definition = next;
+        self
+    }
+
+    fn take(&mut self, change: &Change) {
+        self.current = Some(change.instance.clone());
+        self.history.push((change.instance.version, change.entry.clone()));
+        history::check(self.history.iter().map(|(version, entry)| (*version, entry))).unwrap();
     }
 
     /// Runs a script; every answer must be the one written.
