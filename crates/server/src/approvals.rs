@@ -78,7 +78,7 @@ pub(crate) struct OpenApprovalView {
     delegations: Vec<HandoverView>,
     /// Approvers who were added; each has to agree.
     added: Vec<String>,
-    /// Why that cannot be told: the people that its `of` names.
+    /// Why that cannot be told, or could never be: the people that its `of` names are not known, or too few.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }

@@ -6,10 +6,12 @@
 
 mod matching;
 mod open;
+pub(crate) mod people;
 mod standing;
 
 pub use open::OpenApproval;
-pub(crate) use standing::{Standing, Tally, is_among};
+pub(crate) use people::is_among;
+pub(crate) use standing::{Standing, Tally};
 
 use crate::definition::approval::ApprovalRule;
 use crate::definition::machine::Transition;

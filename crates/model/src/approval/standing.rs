@@ -2,12 +2,12 @@
 
 use super::Recorded;
 use super::matching::{Places, filled};
-use crate::definition::approval::{ApprovalRule, Entitled, Group, People, Quorum, Who};
+use super::people::{Asked, is_one_of, most_filled, told};
+use crate::definition::approval::{ApprovalRule, Entitled, Group, People};
 use crate::definition::machine::Transition;
 use crate::expression::Scope;
 use crate::instance::{Addition, Delegation, Instance, Vote};
 use crate::limits::QUORUM_MAX;
-use crate::names::check_name;
 use crate::outcome::{ActReason, Approval, ApprovalGroup, Handover};
 use crate::{Actor, Refusal, Timestamp};
 
@@ -16,10 +16,12 @@ pub(crate) struct Standing<'a> {
     rule: &'a ApprovalRule,
     transition: &'a Transition,
     instance: &'a Instance,
-    /// The groups' people, where they are named.
+    /// The groups' people, where they are named; nobody where they cannot be told.
     named: Vec<Option<Vec<String>>>,
     /// Votes needed, by group.
     needed: Vec<usize>,
+    /// Why the people of some group cannot be told.
+    untold: Option<Refusal>,
     votes: Vec<&'a Vote>,
     pub(crate) delegations: Vec<&'a Delegation>,
     pub(crate) additions: Vec<&'a Addition>,
@@ -54,50 +56,129 @@ impl<'a> Standing<'a> {
         instance: &'a Instance,
         scope: &Scope<'_>,
     ) -> Result<Self, Refusal> {
+        let standing = Self::of(transition, rule, instance, scope);
+        standing.check()?;
+        Ok(standing)
+    }
+
+    /// The same whether or not it can ever be full: who is entitled to something may be known all the same.
+    pub(crate) fn of(
+        transition: &'a Transition,
+        rule: &'a ApprovalRule,
+        instance: &'a Instance,
+        scope: &Scope<'_>,
+    ) -> Self {
         let mut standing = Self {
             rule,
             transition,
             instance,
             named: Vec::with_capacity(rule.groups.len()),
             needed: Vec::with_capacity(rule.groups.len()),
-            votes: instance.votes.iter().filter(|vote| vote.is_for(transition)).collect(),
-            delegations: instance.delegations.iter().filter(|delegation| delegation.is_for(transition)).collect(),
-            additions: instance.additions.iter().filter(|addition| addition.is_for(transition)).collect(),
+            untold: None,
+            votes: Vec::new(),
+            delegations: Vec::new(),
+            additions: Vec::new(),
         };
         for group in &rule.groups {
-            let people = standing.people_of(group, scope)?;
-            standing.needed.push(match (group.quorum, &people) {
-                (Quorum::Count(count), _) => count,
-                (Quorum::All, Some(people)) => people.len(),
-                // The reader lets nothing through that asks for all of nobody in particular.
-                (Quorum::All, None) => usize::MAX,
-            });
+            let people = match &group.who.of {
+                None => None,
+                Some(people) => Some(standing.people_of(people, scope)),
+            };
+            // The reader lets nothing through that asks for all of nobody in particular.
+            standing.needed.push(group.quorum.of(people.as_ref().map_or(usize::MAX, Vec::len)));
             standing.named.push(people);
         }
-        // What the rule no longer counts (it was migrated) is as if it had never been.
-        let counted: Vec<&Vote> = standing.votes.iter().copied().filter(|vote| standing.is_counted(vote)).collect();
-        standing.votes = counted;
-        Ok(standing)
+        // What no longer counts is as if it had never been.
+        standing.additions = standing.additions_that_count();
+        let given = instance.delegations.iter().filter(|given| given.is_for(transition));
+        standing.delegations = given.filter(|given| standing.is_in_force(given)).collect();
+        let votes = instance.votes.iter().filter(|vote| vote.is_for(transition));
+        standing.votes = votes.filter(|vote| standing.is_counted(vote)).collect();
+        standing
     }
 
     /// The people that a group names, without whoever is excluded.
-    fn people_of(&self, group: &Group, scope: &Scope<'_>) -> Result<Option<Vec<String>>, Refusal> {
-        let Some(people) = &group.who.of else { return Ok(None) };
-        let (mut people, text) = match people {
-            People::Named(people) => (people.clone(), people.join(", ")),
-            People::Computed(expression) => (computed(people, scope)?, expression.text().to_owned()),
-        };
+    fn people_of(&mut self, people: &People, scope: &Scope<'_>) -> Vec<String> {
+        let mut people = told(people, scope).unwrap_or_else(|refusal| {
+            self.untold.get_or_insert(refusal);
+            Vec::new()
+        });
         people.retain(|person| !self.is_excluded(person));
-        let needed = match group.quorum {
-            Quorum::Count(count) => count,
-            Quorum::All => 1,
-        };
-        if people.len() < needed {
-            let aside = if self.rule.exclude_starter { ", whoever started the run aside" } else { "" };
-            let detail = format!("{needed} of {} people must agree{aside}: nobody could ever approve", people.len());
-            return Err(Refusal::GuardError { expression: text, detail });
+        people
+    }
+
+    /// Who was added and has a place of their own for it. New data may name somebody who was added: if all who are named
+    /// then have to agree, that is asked for already, and one hand is not two votes.
+    fn additions_that_count(&self) -> Vec<&'a Addition> {
+        let recorded = || self.instance.additions.iter().filter(|addition| addition.is_for(self.transition));
+        let is_named = |id: &String| self.named.iter().flatten().any(|people| people.contains(id));
+        if recorded().all(|addition| !is_named(&addition.id)) {
+            return recorded().collect();
         }
-        Ok(Some(people))
+        let mut asked = self.asked();
+        let mut places = most_filled(&asked);
+        let mut counted = Vec::new();
+        for addition in recorded() {
+            asked.push(Asked { quorum: 1, people: std::slice::from_ref(&addition.id) });
+            let more = most_filled(&asked);
+            if more > places {
+                counted.push(addition);
+                places = more;
+            } else {
+                asked.pop();
+            }
+        }
+        counted
+    }
+
+    /// Whether a vote that was handed over still is. New data may name the hand, which then has a vote of its own, and it
+    /// may name the owner no more.
+    fn is_in_force(&self, given: &Delegation) -> bool {
+        let owner = Owner { name: &given.from, roles: Some(&given.roles) };
+        !self.is_named(&given.to) && self.has_place(owner)
+    }
+
+    /// Forgets the delegations in `instance` that are in force no more.
+    pub(crate) fn keep_in_force(&self, instance: &mut Instance) {
+        instance.delegations.retain(|given| !given.is_for(self.transition) || self.delegations.contains(&given));
+    }
+
+    /// The groups that name people.
+    fn asked(&self) -> Vec<Asked<'_>> {
+        let groups = self.named.iter().zip(&self.needed);
+        groups.filter_map(|(people, quorum)| Some(Asked { quorum: *quorum, people: people.as_deref()? })).collect()
+    }
+
+    /// Refuses what could never be full: nobody should wait for it.
+    fn check(&self) -> Result<(), Refusal> {
+        if let Some(refusal) = &self.untold {
+            return Err(refusal.clone());
+        }
+        let aside = if self.rule.exclude_starter { ", whoever started the run aside" } else { "" };
+        let never = |groups: &[&Group], detail: String| {
+            let text = groups.iter().filter_map(|group| group.who.of.as_ref()).map(People::text);
+            let expression = text.collect::<Vec<_>>().join("; ");
+            Err(Refusal::GuardError { expression, detail: format!("{detail}{aside}: nobody could ever approve") })
+        };
+        for (at, group) in self.rule.groups.iter().enumerate() {
+            let (needed, people) = (self.needed[at], self.named[at].as_ref().map(Vec::len));
+            if let Some(people) = people.filter(|people| *people < needed) {
+                return never(&[group], format!("{needed} of {people} people must agree"));
+            }
+        }
+        let all: Vec<&Group> = self.rule.groups.iter().collect();
+        let needed = self.needed.iter().fold(0_usize, |sum, needed| sum.saturating_add(*needed));
+        if needed > QUORUM_MAX {
+            return never(&all, format!("{needed} must agree, and at most {QUORUM_MAX} may be asked for"));
+        }
+        let asked = self.asked();
+        let places: usize = asked.iter().map(|asked| asked.quorum).sum();
+        match if asked.len() > 1 { most_filled(&asked) } else { places } {
+            most if most < places => {
+                never(&all, format!("those who are named fill {most} of {places} places, each of them one"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether `id` has no vote, whatever else they are.
@@ -175,10 +256,15 @@ impl<'a> Standing<'a> {
     /// # Errors
     /// `not_permitted`: the actor has no vote. `act_refused`: it is in other hands, or its place is taken.
     pub(crate) fn vote(&self, actor: &Actor, scope: &Scope<'_>, now: Timestamp) -> Result<Tally, Refusal> {
+        let before: usize = self.filled(None).iter().sum();
+        let is_full = before == self.quorum();
+        let voters = || self.votes.iter().map(|vote| vote.actor.clone());
         if self.has_voted(&actor.id) {
-            let is_full = self.filled(None).iter().sum::<usize>() == self.quorum();
-            let voters = self.votes.iter().map(|vote| vote.actor.clone()).collect();
-            return Ok(if is_full { Tally::Full(voters, None) } else { Tally::Repeated(self.report(None)) });
+            return Ok(if is_full {
+                Tally::Full(voters().collect(), None)
+            } else {
+                Tally::Repeated(self.report(None))
+            });
         }
         let held = self.held(actor, scope)?;
         let own = Owner { name: &actor.id, roles: Some(&actor.roles) };
@@ -187,16 +273,16 @@ impl<'a> Standing<'a> {
         if owners.is_empty() {
             return Err(self.no_vote(actor));
         }
-        let before: usize = self.filled(None).iter().sum();
-        let counts = |owner: &Owner<'_>| self.filled(Some(*owner)).iter().sum::<usize>() > before;
+        // Full without having been left: what was asked for beyond the votes is asked for no more. Whoever has a vote
+        // makes the move; those who made it full may be gone.
+        let counts = |owner: &Owner<'_>| is_full || self.filled(Some(*owner)).iter().sum::<usize>() > before;
         let Some(owner) = owners.into_iter().find(counts) else {
             let detail = format!("{:?} has a vote, but the places that it could fill are full", actor.id);
             return Err(Refusal::ActRefused { reason: ActReason::Full, detail });
         };
         let vote = self.cast(actor, owner, now);
-        if before + 1 == self.quorum() {
-            let hands = self.votes.iter().map(|vote| &vote.actor).chain([&vote.actor]);
-            return Ok(Tally::Full(hands.cloned().collect(), vote.on_behalf_of));
+        if is_full || before + 1 == self.quorum() {
+            return Ok(Tally::Full(voters().chain([vote.actor.clone()]).collect(), vote.on_behalf_of));
         }
         Ok(Tally::Short(self.report(Some(&vote)), vote))
     }
@@ -248,10 +334,10 @@ impl<'a> Standing<'a> {
         Refusal::NotPermitted { detail, roles }
     }
 
-    /// Whether `actor` is one of those who are `entitled`.
+    /// Whether `actor` is one of those who are `entitled`; guards aside.
     ///
     /// # Errors
-    /// `guard_error`: the people cannot be told.
+    /// `guard_error`: that depends on people who cannot be told.
     pub(crate) fn is_entitled(&self, actor: &Actor, entitled: &Entitled, scope: &Scope<'_>) -> Result<bool, Refusal> {
         match entitled {
             Entitled::Only(who) => is_one_of(actor, who, scope),
@@ -259,7 +345,11 @@ impl<'a> Standing<'a> {
             Entitled::Approvers if !actor.has_any(&self.transition.roles) => Ok(false),
             Entitled::Approvers => {
                 let has_own = self.has_own_vote(actor) && self.handed_by(&actor.id).is_none();
-                Ok(has_own || self.held(actor, scope)?.is_some())
+                match &self.untold {
+                    _ if has_own || self.held(actor, scope)?.is_some() => Ok(true),
+                    None => Ok(false),
+                    Some(refusal) => Err(refusal.clone()),
+                }
             }
         }
     }
@@ -301,41 +391,4 @@ impl<'a> Standing<'a> {
 
 fn owner_of(vote: &Vote) -> Owner<'_> {
     Owner { name: vote.on_behalf_of.as_deref().unwrap_or(&vote.actor), roles: vote.roles.as_deref() }
-}
-
-/// Whether `actor` is one of `who`.
-fn is_one_of(actor: &Actor, who: &Who, scope: &Scope<'_>) -> Result<bool, Refusal> {
-    Ok(actor.has_any(&who.roles) && is_among(&actor.id, who, scope)?)
-}
-
-/// Whether `id` is among those whom `who` names, if it names any.
-pub(crate) fn is_among(id: &str, who: &Who, scope: &Scope<'_>) -> Result<bool, Refusal> {
-    match &who.of {
-        None => Ok(true),
-        Some(people) => Ok(computed(people, scope)?.iter().any(|person| person == id)),
-    }
-}
-
-/// The people, sorted and without repetition.
-fn computed(people: &People, scope: &Scope<'_>) -> Result<Vec<String>, Refusal> {
-    let expression = match people {
-        People::Named(people) => return Ok(people.clone()),
-        People::Computed(expression) => expression,
-    };
-    let fail = |detail: String| Refusal::GuardError { expression: expression.text().to_owned(), detail };
-    let serde_json::Value::Array(items) = expression.evaluate(scope).map_err(fail)? else {
-        return Err(fail("a list of people is needed".to_owned()));
-    };
-    if items.len() > QUORUM_MAX {
-        return Err(fail(format!("{} people; at most {QUORUM_MAX} may be named", items.len())));
-    }
-    let mut people = Vec::with_capacity(items.len());
-    for item in items {
-        let serde_json::Value::String(name) = item else { return Err(fail("people are texts: their ids".to_owned())) };
-        check_name("actor id", &name).map_err(|error| fail(error.to_string()))?;
-        people.push(name);
-    }
-    people.sort_unstable();
-    people.dedup();
-    Ok(people)
 }

@@ -71,6 +71,8 @@ impl Judged<'_> {
             return refuse(ActReason::TooMany, format!("{DELEGATIONS_MAX} votes are in other hands already"));
         }
         let mut instance = self.successor()?;
+        // What is in force no more must not be in force beside this one later.
+        standing.keep_in_force(&mut instance);
         instance.delegations.push(Delegation {
             event: chosen.event.clone(),
             transition: chosen.position,
@@ -110,7 +112,7 @@ impl Judged<'_> {
         self.check_conditions(&enabled)?;
         self.check_one_event(&enabled)?;
         cost::begin();
-        // Who adds an approver is no approver: the guards are for those. They only tell which of several is meant.
+        // Who may add by a role is no approver: the guards are for those. They only tell which of several is meant.
         let chosen = match enabled.as_slice() {
             [only] => only,
             _ => self.choose(&enabled)?,
@@ -119,17 +121,19 @@ impl Judged<'_> {
         let Some(adding) = &rule.adding else {
             return refuse(ActReason::NotAllowed, format!("approvers cannot be added to {:?}", chosen.event));
         };
-        let standing = Standing::new(chosen, rule, self.current, &scope)?;
+        let standing = Standing::of(chosen, rule, self.current, &scope);
         if !standing.is_entitled(actor, adding, &scope)? {
             let roles = if let Entitled::Only(who) = adding { who.roles.clone() } else { rule.roles() };
             let detail = format!("{:?} is none of those who may add approvers to {:?}", actor.id, chosen.event);
             return Err(Refusal::NotPermitted { detail, roles });
         }
+        self.check_guards_of(chosen, adding)?;
+        let standing = Standing::new(chosen, rule, self.current, &scope)?;
         if standing.additions.iter().any(|addition| addition.id == id) {
             return Ok(self.as_it_is(&standing));
         }
         self.check_free(&standing, id)?;
-        if standing.additions.len() >= ADDITIONS_MAX {
+        if self.current.additions.iter().filter(|addition| addition.is_for(chosen)).count() >= ADDITIONS_MAX {
             return refuse(ActReason::TooMany, format!("{ADDITIONS_MAX} approvers were added already"));
         }
         let mut instance = self.successor()?;
@@ -239,6 +243,9 @@ impl Judged<'_> {
             return refuse(ActReason::NotAllowed, detail);
         }
         cost::begin();
+        // Who was added may have handed over the vote that is theirs no more.
+        let after = instance.clone();
+        Standing::of(transition, rule, &after, &self.scope()).keep_in_force(&mut instance);
         let decision = self.acted(Kind::Recall, transition, rule, instance, subject.as_deref())?;
         Ok(Some(match decision {
             Decision::Change(mut change) => {

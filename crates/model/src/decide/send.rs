@@ -8,7 +8,7 @@ use super::data::check_sent;
 use super::{Change, Decision, assigned, guard_error, malformed, next_version, success};
 use crate::approval::{Recorded, Standing, Tally, forget, may_have_vote};
 use crate::command::{Act, Send};
-use crate::definition::approval::{ApprovalRule, Entitled};
+use crate::definition::approval::{ApprovalRule, Entitled, Veto};
 use crate::definition::machine::{Machine, State, Transition};
 use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Instance, Status};
@@ -227,26 +227,44 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// An event that is the veto of an approval is for those who have it.
+    /// An event that is the veto of an approval is for those who have it: by whichever of several approvals.
     fn check_veto(&self, chosen: &Transition) -> Result<(), Refusal> {
-        let mut refusal = None;
+        let mut refused = None;
         for approved in &self.state.transitions {
             let Some(rule) = &approved.approval else { continue };
             let Some(veto) = rule.veto.as_ref().filter(|veto| veto.event == chosen.event) else { continue };
-            let (actor, scope) = (&self.command.actor, self.scope());
-            let standing = Standing::new(approved, rule, self.current, &scope)?;
-            if standing.is_entitled(actor, &veto.who, &scope)? {
-                return Ok(());
+            match self.may_veto(approved, rule, veto) {
+                Ok(()) => return Ok(()),
+                // What an approval says of those who have it says more than that others have not.
+                Err(refusal) => match refused {
+                    None | Some(Refusal::NotPermitted { .. }) => refused = Some(refusal),
+                    Some(_) => {}
+                },
             }
-            let roles = match &veto.who {
-                Entitled::Only(who) => who.roles.clone(),
-                Entitled::Approvers => rule.roles(),
-            };
-            let detail =
-                format!("{:?} is none of those who may veto {:?} by {:?}", actor.id, approved.event, chosen.event);
-            refusal = refusal.or(Some(Refusal::NotPermitted { detail, roles }));
         }
-        refusal.map_or(Ok(()), Err)
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn may_veto(&self, approved: &'a Transition, rule: &ApprovalRule, veto: &Veto) -> Result<(), Refusal> {
+        let (actor, scope) = (&self.command.actor, self.scope());
+        let standing = Standing::of(approved, rule, self.current, &scope);
+        if standing.is_entitled(actor, &veto.who, &scope)? {
+            return self.check_guards_of(approved, &veto.who);
+        }
+        let roles = match &veto.who {
+            Entitled::Only(who) => who.roles.clone(),
+            Entitled::Approvers => rule.roles(),
+        };
+        let detail = format!("{:?} is none of those who may veto {:?} by {:?}", actor.id, approved.event, veto.event);
+        Err(Refusal::NotPermitted { detail, roles })
+    }
+
+    /// Refuses whom the guards would not let vote for `approved`, where it is the vote that entitles to something.
+    pub(super) fn check_guards_of(&self, approved: &'a Transition, entitled: &Entitled) -> Result<(), Refusal> {
+        match entitled {
+            Entitled::Approvers => self.choose(&[approved]).map(drop),
+            Entitled::Only(_) => Ok(()),
+        }
     }
 
     /// Two people sending one event at once must not advance two stages: where it led here and leads on, the command

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::approval::people::constant;
 use crate::expression::Expression;
 
 /// Who must agree to a transition. All groups have to be full, and a person fills one place only.
@@ -135,6 +136,34 @@ impl GroupOutline {
     }
 }
 
+impl Quorum {
+    /// Votes needed of so many people. All of nobody is not nobody.
+    pub(crate) fn of(self, people: usize) -> usize {
+        match self {
+            Self::Count(count) => count,
+            Self::All => people.max(1),
+        }
+    }
+}
+
+impl People {
+    /// As they are written.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Named(people) => people.join(", "),
+            Self::Computed(expression) => expression.text().to_owned(),
+        }
+    }
+
+    /// Those who are named, as far as the text alone tells.
+    pub(crate) fn known(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Named(people) => Some(people.clone()),
+            Self::Computed(expression) => constant(expression)?.ok(),
+        }
+    }
+}
+
 impl ApprovalRule {
     /// The roles that any of its groups asks for, sorted.
     pub(crate) fn roles(&self) -> Vec<String> {
@@ -162,10 +191,9 @@ impl ApprovalRule {
 impl Group {
     /// Votes needed, as far as the text alone tells.
     pub(crate) fn known_quorum(&self) -> Option<usize> {
-        match (self.quorum, &self.who.of) {
-            (Quorum::Count(count), _) => Some(count),
-            (Quorum::All, Some(People::Named(people))) => Some(people.len()),
-            (Quorum::All, _) => None,
+        match self.quorum {
+            Quorum::Count(count) => Some(count),
+            Quorum::All => self.who.of.as_ref()?.known().map(|people| people.len()),
         }
     }
 
@@ -175,10 +203,7 @@ impl Group {
                 Quorum::Count(count) => count.to_string(),
                 Quorum::All => "all".to_owned(),
             },
-            of: self.who.of.as_ref().map(|people| match people {
-                People::Named(people) => people.join(", "),
-                People::Computed(expression) => expression.text().to_owned(),
-            }),
+            of: self.who.of.as_ref().map(People::text),
             roles: self.who.roles.clone(),
         }
     }

@@ -4,6 +4,7 @@ use super::approval::{ApprovalRule, Entitled, Group, People, Quorum, Veto, Who};
 use super::fields::{Findings, join};
 use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
+use crate::approval::people::{Asked, constant, most_filled};
 use crate::expression::Expression;
 use crate::limits::{APPROVAL_GROUPS_MAX, QUORUM_MAX};
 use crate::names::check_name;
@@ -48,10 +49,49 @@ impl Findings<'_> {
         let needed: usize = rule.groups.iter().filter_map(Group::known_quorum).sum();
         if needed > QUORUM_MAX {
             let message = format!("{needed} must agree; at most {QUORUM_MAX} may be asked for");
-            self.add(node.place, path, message, "ask for fewer, or split it into several states");
-            return None;
+            // All who are named by a constant were not counted before.
+            let remedy = "ask for fewer, or split it into several states";
+            self.judge(node.place, path, message, remedy);
+            return Some(rule);
         }
+        self.check_reach(&rule, node.place, path);
         Some(rule)
+    }
+
+    /// Refuses what could never be full, as far as the text alone tells.
+    fn check_reach(&mut self, rule: &ApprovalRule, place: Place, path: &str) {
+        let problems = (self.problems.len(), self.doubts.len());
+        let groups: Vec<(Quorum, Vec<String>)> =
+            rule.groups.iter().filter_map(|group| Some((group.quorum, group.who.of.as_ref()?.known()?))).collect();
+        let (most, needed) = reach(&groups, None);
+        if most < needed {
+            let message = format!("those who are named fill {most} of {needed} places, each of them one");
+            self.judge(place, path, message, "name more people, or ask for fewer");
+        }
+        let mut named: Vec<&String> = groups.iter().flat_map(|(_, people)| people).collect();
+        named.sort_unstable();
+        named.dedup();
+        let is_stuck = |starter: &&&String| {
+            let (most, needed) = reach(&groups, Some(starter));
+            most < needed
+        };
+        if (self.problems.len(), self.doubts.len()) != problems {
+            return;
+        }
+        if let Some(starter) = named.iter().find(is_stuck).filter(|_| rule.exclude_starter) {
+            let message = format!("`exclude_starter`: a run that {starter:?} has started could never be approved");
+            self.doubt(place, path, message, "name more people, or ask for fewer");
+        }
+        let Some(to) = &rule.delegation else { return };
+        let hands = to.of.as_ref().and_then(People::known);
+        if hands.is_some_and(|hands| hands.iter().all(|hand| named.contains(&hand))) {
+            let message = "`delegation`: all to whom a vote may be handed have one of their own";
+            self.doubt(place, path, message, "name others, or write `delegation: true`");
+        } else if !to.roles.is_empty() && !rule.recall {
+            let message = "`delegation`: whether a hand has the role is known when it votes only; a vote that was handed to one \
+                           that has not is lost for this visit";
+            self.doubt(place, path, message, "add `recall: true`, so that it can be taken back");
+        }
     }
 
     fn flag(&mut self, field: &Field, path: &str) -> bool {
@@ -134,9 +174,7 @@ impl Findings<'_> {
     fn people(&mut self, node: &Node, path: &str) -> Option<People> {
         let items = match &node.value {
             Value::List(items) => items,
-            Value::Text(_) => {
-                return self.expression_by(node, path, Expression::compile_people).map(People::Computed);
-            }
+            Value::Text(_) => return self.computed(node, path),
             other => {
                 let message = format!("expected people, found {}", other.kind());
                 let remedy = "write a list of ids, `[ann, bob]`, or an expression that yields one, `data.approvers`";
@@ -162,6 +200,18 @@ impl Findings<'_> {
         people.sort_unstable();
         people.dedup();
         Some(People::Named(people))
+    }
+
+    /// An expression that yields people. One that looks at nothing is known now.
+    fn computed(&mut self, node: &Node, path: &str) -> Option<People> {
+        let expression = self.expression_by(node, path, Expression::compile_people)?;
+        let remedy = "write a list of ids, `[ann, bob]`, or an expression that yields one, `data.approvers`";
+        match constant(&expression) {
+            Some(Err(detail)) => self.judge(node.place, path, format!("nobody is named: {detail}"), remedy),
+            Some(Ok(people)) if people.is_empty() => self.judge(node.place, path, "nobody is named", remedy),
+            _ => {}
+        }
+        Some(People::Computed(expression))
     }
 
     /// `reject`, or `{event: reject, roles: [legal]}`.
@@ -209,4 +259,19 @@ impl Findings<'_> {
             }
         }
     }
+}
+
+/// How many places those who are named can fill at most, `without` one of them, and how many there are. All of nobody is
+/// one that cannot be filled.
+fn reach(groups: &[(Quorum, Vec<String>)], without: Option<&str>) -> (usize, usize) {
+    let people: Vec<Vec<String>> = groups
+        .iter()
+        .map(|(_, people)| people.iter().filter(|person| Some(person.as_str()) != without).cloned().collect())
+        .collect();
+    let asked: Vec<Asked<'_>> = groups
+        .iter()
+        .zip(&people)
+        .map(|((quorum, _), people)| Asked { quorum: quorum.of(people.len()), people })
+        .collect();
+    (most_filled(&asked), asked.iter().map(|asked| asked.quorum).sum())
 }

@@ -1,11 +1,12 @@
 //! What approvals, ways back and recalls ask of the machine around them.
 
 use super::Problem;
-use super::approval::Veto;
+use super::approval::{Group, Veto};
 use super::checker::{Targets, resolve};
 use super::fields::{Findings, join};
 use super::reader::{DraftReturn, DraftState, DraftTransition};
 use super::suggestion::hint;
+use crate::expression::Expression;
 
 /// Checks them; gives what is allowed, but doubtful.
 pub(super) fn check(
@@ -22,6 +23,7 @@ pub(super) fn check(
             if let Some(veto) = transition.approval.as_ref().and_then(|rule| rule.veto.as_ref()) {
                 check_veto(state, transition, veto, findings);
             }
+            doubts.extend(whose_event(transition));
             if let (Some(_), Some(target)) = (&transition.approval, target) {
                 doubts.extend(ways_around(state, targets, transition, *target));
             }
@@ -103,4 +105,33 @@ fn ways_around(
             Problem::at(way.place, &way.path, message, remedy)
         })
         .collect()
+}
+
+/// Where several people send an event, `event` is what one of them has sent: not what a reader thinks of first.
+fn whose_event(transition: &DraftTransition) -> Vec<Problem> {
+    let Some(rule) = &transition.approval else { return Vec::new() };
+    let needed: Option<usize> = rule.groups.iter().map(Group::known_quorum).sum();
+    // Where one vote is the move, there is but one sender.
+    if needed == Some(1) && rule.adding.is_none() {
+        return Vec::new();
+    }
+    let doubt = |field: &str, message: &str, remedy: &str| {
+        Problem::at(transition.place, &join(&transition.path, field), message, remedy)
+    };
+    let mut doubts = Vec::new();
+    if transition.guard.as_ref().is_some_and(Expression::sees_event) {
+        doubts.push(doubt(
+            "guard",
+            "it is asked for each vote, on the `event` of who casts it: one may agree to what another has not seen",
+            "keep in the data what is voted on, and let the guard look at `data`",
+        ));
+    }
+    if let Some((field, _)) = transition.assigns.iter().find(|(_, value)| value.sees_event()) {
+        doubts.push(doubt(
+            &join("assign", field),
+            "`event` is what the last voter sends: those who voted before have not seen it",
+            "let the event that leads here assign it, so that all vote on the same, or let another event follow",
+        ));
+    }
+    doubts
 }

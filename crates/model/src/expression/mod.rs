@@ -151,11 +151,22 @@ impl Expression {
 
     /// Whether a guard holds that looks at nothing, or why none can tell; none: it depends on what it sees.
     pub(crate) fn constant(&self) -> Option<Result<bool, String>> {
+        self.constant_value().map(truth)
+    }
+
+    /// What an expression yields that looks at nothing, or why it cannot; none: it depends on what it sees.
+    pub(crate) fn constant_value(&self) -> Option<Result<serde_json::Value, String>> {
         if !self.uses.is_empty() {
             return None;
         }
         cost::begin();
-        Some(truth(self.run(|_| {})))
+        Some(self.run(|_| {}))
+    }
+
+    /// Whether it looks at what is sent.
+    pub(crate) fn sees_event(&self) -> bool {
+        let is_event = |root: &Root| *root == Root::Event;
+        self.uses.iter().any(|used| is_event(&used.root)) || self.path.iter().any(|(root, _)| is_event(root))
     }
 
     /// Whether the guard holds.

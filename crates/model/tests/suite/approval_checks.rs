@@ -33,6 +33,32 @@ fn what_is_wrong_is_said_with_its_remedy() {
             "approve: {target: done, approval: {quorum: 1, of: '\"ann\"'}}",
             "a list of people is needed, and this yields a text",
         ),
+        (
+            "approve: {target: done, approval: {quorum: 1, of: '[]'}}",
+            "7:57: states.review.on.approve.approval.of: nobody is named (write a list of ids",
+        ),
+        ("approve: {target: done, approval: {quorum: 1, of: '[\"\"]'}}", "nobody is named: actor id is empty"),
+        ("approve: {target: done, approval: {quorum: 1, of: '[7]'}}", "nobody is named: people are texts: their ids"),
+        (
+            "approve: {target: done, approval: {quorum: 3, of: '[\"a\", \"b\", \"a\"]'}}",
+            "7:41: states.review.on.approve.approval: those who are named fill 2 of 3 places, each of them one (name more people, or ask for fewer)",
+        ),
+        (
+            "approve: {target: done, approval: {groups: [{quorum: all, of: [a, b]}, {quorum: 1, of: [a]}]}}",
+            "those who are named fill 2 of 3 places",
+        ),
+        (
+            "approve: {target: done, approval: {groups: [{quorum: 1, of: [a]}, {quorum: 1, of: '[\"a\"]', roles: [x]}, {quorum: 1}]}}",
+            "those who are named fill 1 of 2 places",
+        ),
+        (
+            "approve: {target: done, approval: {groups: [{quorum: 60}, {quorum: all, of: '[1,2,3,4,5,6,7,8,9,10].map(a, string(a)).map(a, a + \"x\")'}, {quorum: 31}]}}",
+            "101 must agree; at most 100",
+        ),
+        (
+            "approve: {target: done, approval: {quorum: 1, veto: {event: no, of: '[]'}}}\nno: draft",
+            "approval.veto.of: nobody is named",
+        ),
         ("approve: {target: done, approval: {quorum: 1, groups: [{quorum: 1}]}}", "`quorum` beside `groups`"),
         ("approve: {target: done, approval: {groups: []}}", "0 groups; 1 to 16 are allowed"),
         (
@@ -82,4 +108,54 @@ fn a_way_around_an_approval_is_a_warning() {
         assert_eq!(said(&format!("{approve}finish: {asks}")), "", "{asks}");
     }
     assert_eq!(said(&format!("{approve}back: {{return: any}}")), "");
+}
+
+#[test]
+fn what_some_run_could_never_pass_is_a_warning() {
+    let alone = said("approve: {target: done, approval: {quorum: 2, of: [ann, bob], exclude_starter: true}}");
+    assert!(alone.contains("a run that \"ann\" has started could never be approved"), "{alone}");
+    assert_eq!(said("approve: {target: done, approval: {quorum: all, of: [ann, bob], exclude_starter: true}}"), "");
+    assert_eq!(said("approve: {target: done, approval: {quorum: 2, of: [ann, bob, cid], exclude_starter: true}}"), "");
+    let only = said("approve: {target: done, approval: {quorum: all, of: [ann], exclude_starter: true}}");
+    assert!(only.contains("a run that \"ann\" has started"), "{only}");
+    let hands = said("approve: {target: done, approval: {quorum: 2, of: [ann, bob], delegation: {of: [bob]}}}");
+    assert!(hands.contains("all to whom a vote may be handed have one of their own"), "{hands}");
+    let lost = said("approve: {target: done, approval: {quorum: 2, roles: [x], delegation: {roles: [deputy]}}}");
+    assert!(lost.contains("is lost for this visit (add `recall: true`"), "{lost}");
+    assert_eq!(
+        said("approve: {target: done, approval: {quorum: 2, roles: [x], delegation: {roles: [d]}, recall: true}}"),
+        ""
+    );
+}
+
+#[test]
+fn whose_event_it_is_is_a_warning_where_several_vote() {
+    let guarded = said("approve: {target: done, guard: event.amount < 10, approval: {quorum: 2}}");
+    assert!(
+        guarded.contains("on.approve.guard: it is asked for each vote, on the `event` of who casts it"),
+        "{guarded}"
+    );
+    let assigned =
+        said("approve: {target: done, assign: {by: actor.id, n: event.n}, approval: {quorum: all, of: data.people}}");
+    assert!(assigned.contains("on.approve.assign.n: `event` is what the last voter sends"), "{assigned}");
+    assert!(assigned.contains("(let the event that leads here assign it"), "{assigned}");
+    for clear in [
+        "{target: done, guard: event.amount < 10, assign: {n: event.n}}",
+        "{target: done, guard: event.amount < 10, assign: {n: event.n}, approval: {quorum: any, roles: [x]}}",
+        "{target: done, guard: data.amount < 10, assign: {by: actor.id}, approval: {quorum: 2}}",
+    ] {
+        assert_eq!(said(&format!("approve: {clear}")), "", "{clear}");
+    }
+    let added =
+        said("approve: {target: done, assign: {n: 'has(event.n)'}, approval: {quorum: 1, add_approvers: true}}");
+    assert!(added.contains("what the last voter sends"), "{added}");
+}
+
+/// What an earlier version accepted is obeyed: what is found since is a warning then.
+#[test]
+fn what_was_accepted_is_read_again() {
+    let text = "workflow: w\ninitial: a\nstates:\n  a: {on: {go: {target: b, approval: {groups: [{quorum: 1, of: [x]}, {quorum: 1, of: [x]}]}}}}\n  b: {type: final}\n";
+    assert!(Definition::read(text, Format::Yaml).is_err());
+    let read = Definition::read_accepted(text, Format::Yaml).unwrap();
+    assert!(read.warnings()[0].message.contains("fill 1 of 2 places"), "{:?}", read.warnings());
 }

@@ -112,7 +112,16 @@ impl Visit {
         self.votes.push(Vote { hand, owner, roles });
     }
 
-    fn recall(&mut self, entry: &Entry) {
+    /// Whether a vote of `owner` has a place.
+    fn has_place(&self, rule: &Rule, owner: &str, roles: &[String]) -> bool {
+        let fits = |group: &Group| {
+            (group.of.is_empty() || group.of.contains(&owner))
+                && (group.roles.is_empty() || group.roles.iter().any(|role| roles.iter().any(|has| has == role)))
+        };
+        self.added.contains(owner) || rule.groups.iter().any(fits)
+    }
+
+    fn recall(&mut self, rule: &Rule, entry: &Entry) {
         let actor = &entry.actor.id;
         if let Some(at) = self.votes.iter().position(|vote| vote.hand == *actor) {
             self.votes.remove(at);
@@ -122,6 +131,9 @@ impl Visit {
         } else {
             let at = self.adders.iter().rposition(|(by, _)| by == actor).expect("something of the actor's");
             self.added.remove(&self.adders.remove(at).1);
+            // Who was added and has no other vote has handed over nothing.
+            let given = std::mem::take(&mut self.given);
+            self.given = given.into_iter().filter(|(owner, (_, roles))| self.has_place(rule, owner, roles)).collect();
         }
     }
 }
@@ -223,7 +235,7 @@ fn follow(visit: &mut Visit, rule: &Rule, before: &Instance, entry: &Entry, afte
             assert!(visit.added.insert(whom.clone()), "added twice");
             visit.adders.push((entry.actor.id.clone(), whom));
         }
-        Kind::Recall if before.state == after.state => visit.recall(entry),
+        Kind::Recall if before.state == after.state => visit.recall(rule, entry),
         Kind::Move if entry.event.as_deref() == Some("amend") => visit.votes.clear(),
         _ => {}
     }

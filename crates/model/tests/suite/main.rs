@@ -2,7 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod approval_checks;
+mod approval_entitled;
 mod approval_properties;
+mod approval_reach;
 mod approval_rules;
 mod approvals;
 mod concurrency;

@@ -63,11 +63,16 @@ impl Case {
     pub(crate) fn run(&mut self, script: &str) -> &mut Self {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (command, expected) = line.split_once(" -> ").unwrap_or_else(|| panic!("no answer in {line:?}"));
-            let command = self.parse(command);
-            let answer = render(&self.judge(&command));
+            let answer = self.judge_line(command);
             assert_eq!(answer, expected.trim(), "\nin: {line}");
         }
         self
+    }
+
+    /// The answer to one line.
+    pub(crate) fn judge_line(&mut self, line: &str) -> String {
+        let command = self.parse(line);
+        render(&self.judge(&command))
     }
 
     fn parse(&mut self, text: &str) -> Command {
