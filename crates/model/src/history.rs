@@ -1,12 +1,17 @@
 //! What happened to an instance: one entry a version, without a gap.
 
+mod visit;
+
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{Actor, Data, Timestamp};
+use visit::Visit;
 
 /// What kind of change an entry records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A run began.
@@ -31,6 +36,9 @@ pub enum Kind {
     Timer,
     /// The run was ended by its execution timeout.
     TimedOut,
+    /// A kind of a later version, by the name that it has there: shown and kept as it is.
+    #[serde(untagged)]
+    Other(String),
 }
 
 /// One committed change. Its version is kept beside it by the store.
@@ -82,7 +90,7 @@ pub struct Entry {
 
 impl Kind {
     /// Whether the run stands by it where it stood.
-    fn stays(self) -> bool {
+    fn stays(&self) -> bool {
         matches!(
             self,
             Self::Vote | Self::Delegate | Self::AddApprover | Self::Terminate | Self::Cancel | Self::TimedOut
@@ -90,38 +98,71 @@ impl Kind {
     }
 
     /// Whether it belongs to an event.
-    fn has_event(self) -> bool {
+    fn has_event(&self) -> bool {
         matches!(self, Self::Move | Self::Vote | Self::Delegate | Self::AddApprover | Self::Recall)
+    }
+
+    /// Whether it is about somebody, if it says so.
+    fn has_subject(&self) -> bool {
+        matches!(self, Self::Delegate | Self::AddApprover | Self::Recall)
+    }
+
+    /// Whether a vote may be cast, or taken back, in somebody else's name.
+    fn has_owner(&self) -> bool {
+        matches!(self, Self::Vote | Self::Move | Self::Recall)
+    }
+
+    /// Whether it may lead to a state in which the run ends.
+    fn may_end(&self) -> bool {
+        matches!(self, Self::Start | Self::Move | Self::Timer)
+    }
+
+    /// Whether the run is over after it, whatever its state.
+    fn ends(&self) -> bool {
+        matches!(self, Self::Terminate | Self::Cancel | Self::TimedOut)
+    }
+
+    fn is_known(&self) -> bool {
+        !matches!(self, Self::Other(_))
     }
 }
 
 /// Checks that entries, oldest first, are one legal history: versions without a gap, each change beginning in the state
-/// where the last one ended, nothing after the end of a run but a start, no start while one runs, and no voter counted
-/// twice. The first entry may be any: older ones may have been purged.
+/// where the last one ended, nothing after the end of a run but a start, no start while one runs; votes that are cast in
+/// somebody's name handed over before, nobody counted who has not voted or counted twice, and nothing taken back but what
+/// was done before. The first entry may be any: older ones may have been purged. So may be what a later version has written
+/// in a kind of its own, and what it makes of the visit.
 ///
-/// Whether a move ended its run is not in an entry; that is told by what follows.
+/// Whether a move ended its run is not in an entry; that is told by what follows, which has to be the same for all moves to
+/// that state of a version.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn check<'e>(entries: impl IntoIterator<Item = (i64, &'e Entry)>) -> Result<(), String> {
     let mut last: Option<(i64, &Entry)> = None;
+    let (mut visit, mut states) = (Visit::default(), States::default());
     for (version, entry) in entries {
-        check_entry(entry).map_err(|problem| format!("version {version}: {problem}"))?;
+        let told = |problem| format!("version {version}: {problem}");
+        check_entry(entry).map_err(told)?;
         if let Some((before, last)) = last {
             if before.checked_add(1) != Some(version) {
                 return Err(format!("version {version} follows version {before}"));
             }
-            check_pair(last, entry).map_err(|problem| format!("version {version}: {problem}"))?;
+            check_pair(last, entry).map_err(told)?;
         }
+        let before = last.map(|(_, entry)| entry);
+        states.follow(before, entry).map_err(told)?;
+        visit.follow(before, entry).map_err(told)?;
         last = Some((version, entry));
     }
     Ok(())
 }
 
 fn check_entry(entry: &Entry) -> Result<(), String> {
-    let Entry { kind, event, from, to, reason, approved_by, subject, after, .. } = entry;
+    let Entry { kind, event, from, to, reason, after, .. } = entry;
     let stays = from.as_ref() == Some(to);
     match kind {
+        Kind::Other(_) => return Ok(()),
         Kind::Start if from.is_some() || event.is_some() => return Err("a start comes from nowhere".to_owned()),
         kind if kind.has_event() && event.is_none() => return Err(format!("a {kind:?} without an event")),
         Kind::Timer | Kind::TimedOut if event.is_some() => return Err(format!("a {kind:?} with an event")),
@@ -139,7 +180,46 @@ fn check_entry(entry: &Entry) -> Result<(), String> {
         Kind::Terminate | Kind::Cancel | Kind::Migrate if reason.is_none() => {
             return Err(format!("a {kind:?} without a reason"));
         }
+        _ => {}
+    }
+    check_fields(entry)?;
+    check_people(entry)
+}
+
+/// What an entry says has to be what its kind can say.
+fn check_fields(entry: &Entry) -> Result<(), String> {
+    let Entry { kind, after, from_definition_version, approved_by, on_behalf_of, subject, .. } = entry;
+    for (field, is_given, may_be) in [
+        ("a time", after.is_some(), *kind == Kind::Timer),
+        ("a version before", from_definition_version.is_some(), *kind == Kind::Migrate),
+        ("voters", !approved_by.is_empty(), *kind == Kind::Move),
+        ("a vote's owner", on_behalf_of.is_some(), kind.has_owner()),
+        ("somebody it is about", subject.is_some(), kind.has_subject()),
+    ] {
+        if is_given && !may_be {
+            return Err(format!("a {kind:?} with {field}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_people(entry: &Entry) -> Result<(), String> {
+    let Entry { kind, actor, approved_by, on_behalf_of, subject, .. } = entry;
+    match kind {
         Kind::Delegate | Kind::AddApprover if subject.is_none() => return Err(format!("a {kind:?} of nobody")),
+        Kind::Delegate if subject.as_ref() == Some(&actor.id) => {
+            return Err("a vote is handed to whom it was of".to_owned());
+        }
+        Kind::Recall if subject.is_some() && on_behalf_of.is_some() => {
+            return Err("a recall of two things".to_owned());
+        }
+        Kind::Move if on_behalf_of.is_some() && approved_by.is_empty() => {
+            return Err("a vote for somebody where none is asked for".to_owned());
+        }
+        Kind::Move if !approved_by.is_empty() && !approved_by.contains(&actor.id) => {
+            return Err("an approval whose last vote is nobody's".to_owned());
+        }
+        _ if on_behalf_of.as_ref() == Some(&actor.id) => return Err("a vote for oneself is one's own".to_owned()),
         _ => {}
     }
     let mut voters: Vec<&String> = approved_by.iter().collect();
@@ -153,27 +233,55 @@ fn check_entry(entry: &Entry) -> Result<(), String> {
 
 fn check_pair(before: &Entry, entry: &Entry) -> Result<(), String> {
     let is_new_run = entry.run != before.run;
-    match (entry.kind, before.kind) {
+    // In a state that a run has left for itself it has not ended.
+    let goes_on = before.kind.is_known() && (!before.kind.may_end() || before.from.as_ref() == Some(&before.to));
+    match (&entry.kind, &before.kind) {
+        // What a later version does is for it to know; but it begins where the last one ended.
+        (Kind::Other(_), _) if is_new_run || entry.from.is_none() => Ok(()),
         (Kind::Start, _) if !is_new_run => Err(format!("run {} starts twice", entry.run)),
-        (Kind::Start, Kind::Vote | Kind::Delegate | Kind::AddApprover | Kind::Recall) => {
+        (Kind::Start, before_kind) if goes_on && !before_kind.ends() => {
             Err(format!("a run starts while run {} goes on", before.run))
         }
         (Kind::Start, _) => Ok(()),
-        (_, Kind::Terminate | Kind::Cancel | Kind::TimedOut) => {
-            Err(format!("run {} goes on after its end", before.run))
-        }
+        (_, before_kind) if before_kind.ends() => Err(format!("run {} goes on after its end", before.run)),
         _ if is_new_run => Err(format!("run {} follows run {} without a start", entry.run, before.run)),
         _ if entry.from.as_ref() != Some(&before.to) => {
             Err(format!("it comes from {:?}, but the instance was in {:?}", entry.from, before.to))
         }
+        (Kind::Other(_), _) | (_, Kind::Other(_)) => Ok(()),
         (Kind::Migrate, _) if entry.from_definition_version != Some(before.definition_version) => Err(format!(
             "it leads on from version {:?} of the definition, but the run was on {}",
             entry.from_definition_version, before.definition_version
         )),
-        (kind, _) if kind != Kind::Migrate && entry.definition_version != before.definition_version => Err(format!(
+        (kind, _) if *kind != Kind::Migrate && entry.definition_version != before.definition_version => Err(format!(
             "version {} of the definition judged it, but the run is on {}",
             entry.definition_version, before.definition_version
         )),
         _ => Ok(()),
+    }
+}
+
+/// What the history tells of the definitions' states: where runs ended, and where they went on.
+#[derive(Default)]
+struct States<'e> {
+    last: HashSet<(i64, &'e str)>,
+    others: HashSet<(i64, &'e str)>,
+}
+
+impl<'e> States<'e> {
+    /// Refuses an end in a state in which another run of that version went on, and the other way round.
+    fn follow(&mut self, before: Option<&'e Entry>, entry: &'e Entry) -> Result<(), String> {
+        if let (Kind::Start, Some(before)) = (&entry.kind, before.filter(|before| before.kind.may_end())) {
+            self.last.insert((before.definition_version, &before.to));
+        }
+        let left = entry.from.as_deref().filter(|_| entry.kind.is_known());
+        let version = entry.from_definition_version.unwrap_or(entry.definition_version);
+        self.others.extend(left.map(|state| (version, state)));
+        match self.last.intersection(&self.others).next() {
+            Some((version, state)) => {
+                Err(format!("version {version} of the definition ends runs in {state:?}, and one went on from there"))
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -105,7 +105,7 @@ pub(crate) struct TimerView {
 pub(crate) struct HistoryView {
     version: i64,
     /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `migrate`, `timer` or
-    /// `timed_out`.
+    /// `timed_out`; or what a later release has written, by the name that it has there.
     #[schema(value_type = String, example = "move")]
     kind: Kind,
     event: Option<String>,

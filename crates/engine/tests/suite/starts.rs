@@ -81,9 +81,9 @@ async fn a_running_id_and_each_policy() {
                     assert_eq!((name(&answer), told(&answer).1), ("started", 3));
                     assert_ne!(told(&answer).0, first.run);
                     let items = house.history(&id).await;
-                    assert_eq!((items[1].entry.kind, items[1].entry.run), (Kind::Terminate, first.run));
+                    assert_eq!((&items[1].entry.kind, items[1].entry.run), (&Kind::Terminate, first.run));
                     assert!(items[1].entry.reason.as_deref().unwrap().contains("terminate_existing"));
-                    assert_eq!((items[2].entry.kind, items[2].entry.run), (Kind::Start, told(&answer).0));
+                    assert_eq!((&items[2].entry.kind, items[2].entry.run), (&Kind::Start, told(&answer).0));
                     assert_eq!(items[1].entry.at, items[2].entry.at);
                 }
             }

@@ -219,7 +219,7 @@ async fn a_run_ends_once_when_its_time_is_over_restart_or_not() {
     assert_eq!(quiet.instance(&key("ends"), false).await.unwrap().deadline, None);
     let engines = [Engine::new(store, looking()), Engine::new(other, looking())];
     let items = history_of(&engines[0], "a", 2).await;
-    assert_eq!((items.len(), items[1].entry.kind), (2, Kind::TimedOut));
+    assert_eq!((items.len(), &items[1].entry.kind), (2, &Kind::TimedOut));
     looked([&engines[1], &engines[0]], "b").await;
     for engine in &engines {
         let instance = engine.instance(&key("a"), false).await.unwrap();

@@ -80,10 +80,7 @@ impl<'a> Standing<'a> {
             additions: Vec::new(),
         };
         for group in &rule.groups {
-            let people = match &group.who.of {
-                None => None,
-                Some(people) => Some(standing.people_of(people, scope)),
-            };
+            let people = group.who.of.as_ref().map(|people| standing.people_of(people, scope));
             // The reader lets nothing through that asks for all of nobody in particular.
             standing.needed.push(group.quorum.of(people.as_ref().map_or(usize::MAX, Vec::len)));
             standing.named.push(people);

@@ -252,7 +252,7 @@ fn a_vote_is_taken_back_until_the_last_place_is_filled() {
         "#,
     );
     use lockkeeper_model::Kind::{Move, Recall, Start, Vote};
-    let kinds: Vec<_> = case.history.iter().map(|(_, entry)| entry.kind).collect();
+    let kinds: Vec<_> = case.history.iter().map(|(_, entry)| entry.kind.clone()).collect();
     assert_eq!(kinds, [Start, Move, Vote, Recall, Vote, Move], "nothing is deleted");
 }
 

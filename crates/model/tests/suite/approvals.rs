@@ -56,7 +56,7 @@ fn two_of_three_and_nobody_twice() {
         "#,
     );
     assert!(case.current.as_ref().unwrap().votes.is_empty());
-    let kinds: Vec<_> = case.history.iter().map(|(_, entry)| entry.kind).collect();
+    let kinds: Vec<_> = case.history.iter().map(|(_, entry)| entry.kind.clone()).collect();
     use lockkeeper_model::Kind::{Move, Start, Vote};
     assert_eq!(kinds, [Start, Move, Vote, Vote, Move], "the vote that fills the quorum is the move");
 }

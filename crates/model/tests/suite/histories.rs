@@ -7,9 +7,11 @@ use crate::support::{Case, actor, at};
 
 fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
     let is_closing = matches!(kind, Kind::Terminate | Kind::Cancel);
+    let after = (kind == Kind::Timer).then(|| "72h".to_owned());
     Entry {
-        kind,
-        event: matches!(kind, Kind::Move | Kind::Vote).then(|| "go".to_owned()),
+        kind: kind.clone(),
+        event: matches!(kind, Kind::Move | Kind::Vote | Kind::Delegate | Kind::AddApprover | Kind::Recall)
+            .then(|| "go".to_owned()),
         from: from.map(str::to_owned),
         to: to.to_owned(),
         actor: actor("ann"),
@@ -18,7 +20,7 @@ fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
         definition_version: 1,
         from_definition_version: None,
         key: None,
-        after: (kind == Kind::Timer).then(|| "72h".to_owned()),
+        after,
         data: lockkeeper_model::Data::new(),
         reason: is_closing.then(|| "why".to_owned()),
         approved_by: Vec::new(),
@@ -101,4 +103,119 @@ fn what_cannot_follow_is_found() {
         check(&[(i64::MAX, start()), (i64::MIN, moved())]),
         Err(format!("version {} follows version {}", i64::MIN, i64::MAX))
     );
+}
+
+/// Of whom, by whom, for whom.
+fn by(who: &str, entry: Entry) -> Entry {
+    Entry { actor: actor(who), ..entry }
+}
+
+fn about(subject: &str, entry: Entry) -> Entry {
+    Entry { subject: Some(subject.to_owned()), ..entry }
+}
+
+fn on_behalf_of(owner: &str, entry: Entry) -> Entry {
+    Entry { on_behalf_of: Some(owner.to_owned()), ..entry }
+}
+
+#[test]
+fn a_recall_takes_back_what_was_done() {
+    let start = || entry(Kind::Start, None, "a");
+    let vote = || entry(Kind::Vote, Some("a"), "a");
+    let recall = || entry(Kind::Recall, Some("a"), "a");
+    let moved = |from: &str, to: &str| entry(Kind::Move, Some(from), to);
+    let back = || entry(Kind::Recall, Some("b"), "a");
+    let given = || about("zoe", entry(Kind::Delegate, Some("a"), "a"));
+    let added = || about("zoe", entry(Kind::AddApprover, Some("a"), "a"));
+    let migrated = || Entry {
+        definition_version: 2,
+        from_definition_version: Some(1),
+        reason: Some("why".to_owned()),
+        ..entry(Kind::Migrate, Some("a"), "a")
+    };
+    let on_two = |entry: Entry| Entry { definition_version: 2, ..entry };
+    let start_of = |run: u128| Entry { run: Uuid::from_u128(run), ..start() };
+    let other = |event: &str, entry: Entry| Entry { event: Some(event.to_owned()), ..entry };
+    let right = [
+        vec![start(), vote(), recall(), vote(), recall()],
+        vec![start(), moved("a", "b"), back(), moved("a", "b"), back()],
+        vec![start(), moved("a", "a"), recall()],
+        vec![start(), given(), about("zoe", recall()), added(), about("zoe", recall())],
+        vec![start(), given(), by("zoe", on_behalf_of("ann", vote())), by("zoe", on_behalf_of("ann", recall()))],
+        vec![start(), moved("a", "b"), start_of(2), Entry { run: Uuid::from_u128(2), ..moved("a", "b") }],
+        // What was done before may be purged.
+        vec![recall()],
+        vec![back()],
+        vec![vote(), about("zoe", recall())],
+        // What a later version has done is not known.
+        vec![start(), entry(Kind::Other("blessed".to_owned()), Some("a"), "a"), recall()],
+        vec![start(), entry(Kind::Other("blessed".to_owned()), Some("a"), "b"), back()],
+        vec![start(), entry(Kind::Other("ended".to_owned()), Some("a"), "b"), start_of(2)],
+    ];
+    for (number, entries) in right.into_iter().enumerate() {
+        let entries: Vec<_> = (1..).zip(entries).collect();
+        assert_eq!(check(&entries), Ok(()), "the {number}th");
+    }
+    for (name, entries) in [
+        ("a recall of nothing", vec![start(), recall()]),
+        ("a recall of a vote twice", vec![start(), vote(), recall(), recall()]),
+        ("of somebody else's vote", vec![start(), vote(), by("bob", recall())]),
+        ("of a vote for another event", vec![start(), vote(), other("stop", recall())]),
+        ("of a vote as if it were for somebody", vec![start(), vote(), on_behalf_of("bob", recall())]),
+        ("of the vote before the move", vec![start(), vote(), moved("a", "b"), entry(Kind::Recall, Some("b"), "b")]),
+        ("of a delegation to another", vec![start(), given(), about("yan", recall())]),
+        ("of an addition by another", vec![start(), added(), by("bob", about("zoe", recall()))]),
+        ("of a move to elsewhere", vec![start(), moved("a", "b"), entry(Kind::Recall, Some("b"), "c")]),
+        ("of somebody else's move", vec![start(), moved("a", "b"), by("bob", back())]),
+        ("of another event's move", vec![start(), moved("a", "b"), other("stop", back())]),
+        ("of a move with something since", vec![start(), moved("a", "b"), entry(Kind::Vote, Some("b"), "b"), back()]),
+        ("of a timer's move", vec![start(), entry(Kind::Timer, Some("a"), "b"), back()]),
+        ("of a move that was taken back", vec![start(), moved("a", "b"), back(), recall()]),
+        ("of a start", vec![start(), entry(Kind::Recall, Some("a"), "z")]),
+        ("over a migration", vec![start(), vote(), migrated(), on_two(recall())]),
+        ("over a migration, of what may be purged", vec![migrated(), on_two(recall())]),
+        (
+            "of a move before a migration",
+            vec![moved("b", "a"), migrated(), on_two(entry(Kind::Recall, Some("a"), "b"))],
+        ),
+        ("a start after a migration", vec![start(), migrated(), start_of(2)]),
+        ("a start after a recall", vec![start(), moved("a", "b"), back(), start_of(2)]),
+        ("a start after an event that stays", vec![start(), moved("a", "a"), start_of(2)]),
+        ("a start after a timer that stays", vec![start(), entry(Kind::Timer, Some("a"), "a"), start_of(2)]),
+        ("an end where others went on", vec![start(), moved("a", "b"), moved("b", "a"), moved("a", "b"), start_of(2)]),
+        ("a vote for somebody who gave none", vec![start(), on_behalf_of("bob", vote())]),
+        ("a vote of another's delegate", vec![start(), given(), by("yan", on_behalf_of("ann", vote()))]),
+        ("a vote for oneself", vec![on_behalf_of("ann", vote())]),
+        (
+            "voters who have not voted",
+            vec![start(), Entry { approved_by: vec!["bob".into(), "ann".into()], ..moved("a", "b") }],
+        ),
+        ("voters without the last", vec![Entry { approved_by: vec!["bob".into()], ..moved("a", "b") }]),
+        ("a vote with voters", vec![Entry { approved_by: vec!["ann".into()], ..vote() }]),
+        ("a move about somebody", vec![about("zoe", moved("a", "b"))]),
+        ("a delegation to oneself", vec![about("ann", given())]),
+        ("a move with a time", vec![Entry { after: Some("1h".to_owned()), ..moved("a", "b") }]),
+        ("a move from another version", vec![Entry { from_definition_version: Some(3), ..moved("a", "b") }]),
+        (
+            "a later version's kind from elsewhere",
+            vec![start(), entry(Kind::Other("blessed".to_owned()), Some("b"), "b")],
+        ),
+        ("on from elsewhere after it", vec![start(), entry(Kind::Other("blessed".to_owned()), Some("a"), "b"), vote()]),
+    ] {
+        let entries: Vec<_> = (1..).zip(entries).collect();
+        assert!(check(&entries).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_kind_of_a_later_version_is_read_and_written_as_it_is() {
+    let text = r#"{"kind":"blessed","from":"a","to":"a","actor":{"id":"ann","verified":false},"at":"2026-11-30T00:00:00Z","run":"00000000-0000-0000-0000-000000000001","definition_version":1}"#;
+    let read: Entry = serde_json::from_str(text).unwrap();
+    assert_eq!(read.kind, Kind::Other("blessed".to_owned()));
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    for (kind, name) in [(Kind::AddApprover, "add_approver"), (Kind::TimedOut, "timed_out"), (Kind::Move, "move")] {
+        assert_eq!(serde_json::from_str::<Kind>(&format!("{name:?}")).unwrap(), kind, "a known one is known");
+        assert_eq!(serde_json::to_value(&kind).unwrap(), name);
+    }
+    assert!(serde_json::from_str::<Kind>("7").is_err());
 }

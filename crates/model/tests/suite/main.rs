@@ -11,6 +11,7 @@ mod concurrency;
 mod definitions;
 mod fences;
 mod histories;
+mod history_properties;
 mod imports;
 mod lists;
 mod lock_keys;

@@ -184,7 +184,7 @@ fn check_change(before: Option<&Instance>, change: &lockkeeper_model::Change) {
     assert!(!after.status.is_closed() || after.votes.is_empty(), "a closed run waits for nobody");
     assert!(!after.status.is_closed() || after.next_due().is_none(), "nor for any time");
     assert!(after.timers.is_sorted_by_key(|timer| timer.due));
-    match (before.filter(|instance| !instance.status.is_closed()), entry.kind) {
+    match (before.filter(|instance| !instance.status.is_closed()), entry.kind.clone()) {
         (None, kind) => assert_eq!(kind, Kind::Start, "a closed run only starts again"),
         (Some(before), kind) => {
             assert_ne!(kind, Kind::Start);

@@ -205,7 +205,7 @@ fn the_last_move_is_taken_back_with_what_it_assigned() {
     );
     assert_eq!(case.data(), serde_json::json!({"amount": 1}), "as it was before");
     let (_, entry) = case.history.last().unwrap();
-    assert_eq!((entry.kind, entry.event.as_deref()), (lockkeeper_model::Kind::Recall, Some("submit")));
+    assert_eq!((&entry.kind, entry.event.as_deref()), (&lockkeeper_model::Kind::Recall, Some("submit")));
     case.run(
         r#"
         ann submit data={"amount":7} -> applied v4 review

@@ -22,7 +22,7 @@ fn timers(case: &Case) -> Vec<(usize, Timestamp)> {
 
 fn last(case: &Case) -> (Kind, Option<&str>, Option<&str>) {
     let entry = &case.history.last().unwrap().1;
-    (entry.kind, entry.after.as_deref(), entry.reason.as_deref())
+    (entry.kind.clone(), entry.after.as_deref(), entry.reason.as_deref())
 }
 
 fn problems(states: &str) -> String {
@@ -61,7 +61,8 @@ fn each_fires_once_and_oldest_first_whatever_the_clock_says_now() {
         timer fire until=100 -> already_applied v6 escalated, stays
         "#,
     );
-    let entries: Vec<_> = case.history[2..].iter().map(|(_, entry)| (entry.kind, entry.after.as_deref())).collect();
+    let entries: Vec<_> =
+        case.history[2..].iter().map(|(_, entry)| (entry.kind.clone(), entry.after.as_deref())).collect();
     assert_eq!(
         entries,
         [(Kind::Timer, Some("10s")), (Kind::Move, None), (Kind::Timer, Some("20s")), (Kind::Timer, Some("30s"))]

@@ -220,7 +220,7 @@ impl Follower {
         let (workflow, id) = (key.workflow.to_string(), key.id.to_string());
         let told = match entry {
             Ok(entry) => {
-                let Ok(Value::String(kind)) = serde_json::to_value(entry.kind) else { return None };
+                let Ok(Value::String(kind)) = serde_json::to_value(&entry.kind) else { return None };
                 if !self.filter.lets(&key, Some(&kind)) {
                     return None;
                 }
