@@ -90,7 +90,7 @@ async fn a_timer_fires_when_it_is_due_and_no_sooner() {
     send(&engine, "a", "submit").await.result.unwrap();
     let items = history_of(&engine, "a", 3).await;
     let entry = &items[2].entry;
-    assert_eq!((entry.kind, entry.to.as_str(), entry.actor.id.as_str()), (Kind::Timer, "escalated", "timer"));
+    assert_eq!((&entry.kind, entry.to.as_str(), entry.actor.id.as_str()), (&Kind::Timer, "escalated", "timer"));
     assert_eq!((entry.after.as_deref(), &entry.event), (Some("300ms"), &None));
     // The clocks of the node and of the store are one here, read in turn.
     assert!(entry.at - items[1].entry.at >= TimeDelta::milliseconds(295), "{:?}", entry.at - items[1].entry.at);
