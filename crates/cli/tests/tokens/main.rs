@@ -7,6 +7,7 @@ mod support;
 
 mod actors;
 mod administration;
+mod approvals;
 mod nodes;
 mod refusals;
 

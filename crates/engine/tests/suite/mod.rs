@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "a test")]
 
+mod approvals;
 mod batches;
 mod faulty_locks;
 mod feed;
