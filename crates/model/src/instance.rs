@@ -27,6 +27,10 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Completed, Self::Failed, Self::Canceled, Self::Terminated, Self::TimedOut];
+
     /// Whether the run has ended; a closed run never moves again.
     pub fn is_closed(self) -> bool {
         self != Self::Running

@@ -7,6 +7,8 @@ use lockkeeper_model::definition::ConcurrencyOutline;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::closed::{OnLockLossName, OnLockedName, ReasonName, RungName, StrategyName};
+
 /// How the commands of an instance commit on one node, and why.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ExplanationView {
@@ -23,12 +25,12 @@ pub(crate) struct ExplanationView {
     /// Events of its state that commit otherwise.
     events: Vec<EventView>,
     /// `optimistic`, `row_lock` or `lease`: how adaptive commands are tried.
-    #[schema(value_type = String, example = "row_lock")]
+    #[schema(value_type = RungName, example = "row_lock")]
     rung: Rung,
     /// Since when; none: since the node began.
     since: Option<DateTime<Utc>>,
     /// What brought it there: `score`, `exhausted`, `quiet` or `locks_gone`; none: nothing did.
-    #[schema(value_type = Option<String>, example = "score")]
+    #[schema(value_type = Option<ReasonName>, example = "score")]
     reason: Option<Reason>,
     /// Share of `tries` that was contended, 0 to 1.
     score: f64,
@@ -41,7 +43,7 @@ pub(crate) struct ExplanationView {
     /// How much has been gathered of what leads to another rung, 0 to 1.
     evidence: f64,
     /// The rung that it leads to; none while there is none.
-    #[schema(value_type = Option<String>, example = "lease")]
+    #[schema(value_type = Option<RungName>, example = "lease")]
     evidence_for: Option<Rung>,
     /// How its tries went; none before the first.
     waits: Option<WaitsView>,
@@ -61,13 +63,14 @@ pub(crate) struct ExplanationView {
 #[derive(Serialize, ToSchema)]
 struct ConcurrencyView {
     /// `optimistic`, `pessimistic`, `distributed` or `adaptive`.
-    #[schema(example = "adaptive")]
+    #[schema(value_type = StrategyName, example = "adaptive")]
     strategy: &'static str,
     /// Attempts of one command.
     attempts: u32,
     /// The first backoff.
     backoff_ms: u64,
     /// What is done about a row that another session has locked; none: no row is locked.
+    #[schema(value_type = Option<OnLockedName>)]
     on_locked: Option<&'static str>,
     /// The longest wait for such a row, or for a lease; none: nobody waits.
     lock_timeout_ms: Option<u64>,
@@ -82,6 +85,7 @@ struct ConcurrencyView {
     /// How long a lease lives without being renewed.
     lock_ttl_ms: Option<u64>,
     /// `row_lock` or `refuse`: what is done while the lock service is gone.
+    #[schema(value_type = Option<OnLockLossName>)]
     on_lock_loss: Option<&'static str>,
 }
 
@@ -115,9 +119,9 @@ struct WaitView {
 /// A change of the rung, with the numbers that led to it.
 #[derive(Serialize, ToSchema)]
 struct SwitchView {
-    #[schema(value_type = String, example = "optimistic")]
+    #[schema(value_type = RungName, example = "optimistic")]
     from: Rung,
-    #[schema(value_type = String, example = "row_lock")]
+    #[schema(value_type = RungName, example = "row_lock")]
     to: Rung,
     at: DateTime<Utc>,
     /// Share of `tries` that was contended, 0 to 1.
@@ -128,8 +132,8 @@ struct SwitchView {
     contended: f64,
     /// The workflow's threshold, 0 to 1.
     escalate_above: f64,
-    /// `score`, `exhausted` or `quiet`.
-    #[schema(value_type = String, example = "score")]
+    /// `score`, `exhausted`, `quiet` or `locks_gone`.
+    #[schema(value_type = ReasonName, example = "score")]
     reason: Reason,
     /// How long the row lock is kept at least.
     dwell_ms: u64,

@@ -7,6 +7,7 @@ mod app;
 mod approvals;
 mod auth;
 mod body;
+mod closed;
 mod connections;
 mod explanation;
 mod lock_problem;

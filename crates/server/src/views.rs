@@ -13,20 +13,21 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::approvals::{ApprovalView, OpenApprovalView};
+use crate::closed::{OutcomeName, StatusName};
 use crate::problem::Problem;
 
 /// A command that succeeded, and where the instance stands since.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SuccessView {
     /// `started`, `attached`, `applied`, `already_applied`, `pending_approval`, or `dry_run`: nothing was done.
-    #[schema(example = "applied")]
+    #[schema(value_type = OutcomeName, example = "applied")]
     outcome: &'static str,
     id: String,
     run: Uuid,
     version: i64,
     state: String,
     /// `running`, `completed`, `failed`, `canceled`, `terminated` or `timed_out`.
-    #[schema(example = "running")]
+    #[schema(value_type = StatusName, example = "running")]
     status: &'static str,
     /// How far the approval is, with `pending_approval`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +67,7 @@ pub(crate) struct InstanceView {
     version: i64,
     state: String,
     /// `running`, `completed`, `failed`, `canceled`, `terminated` or `timed_out`.
-    #[schema(example = "running")]
+    #[schema(value_type = StatusName, example = "running")]
     status: &'static str,
     #[schema(value_type = Object)]
     data: Value,
@@ -104,7 +105,7 @@ pub(crate) struct TimerView {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HistoryView {
     version: i64,
-    /// `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `migrate`, `timer` or
+    /// What happened: `start`, `move`, `vote`, `delegate`, `add_approver`, `recall`, `terminate`, `cancel`, `migrate`, `timer` or
     /// `timed_out`; or what a later release has written, by the name that it has there.
     #[schema(value_type = String, example = "move")]
     kind: Kind,

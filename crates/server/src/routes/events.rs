@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::app::AppState;
 use crate::auth::{ActorBody, Caller};
 use crate::body::{self, Key};
+use crate::closed::SendModeName;
 use crate::path::InstancePath;
 use crate::problem::{Problem, malformed};
 use crate::routes::not_built;
@@ -41,7 +42,7 @@ pub(crate) struct EventBody {
     #[schema(value_type = Object)]
     data: Data,
     /// Only `sync` in this version.
-    #[schema(example = "sync")]
+    #[schema(value_type = Option<SendModeName>, example = "sync")]
     mode: Option<String>,
     /// How long the sender waits for the answer, in milliseconds: at most 30,000 (the default).
     wait_ms: Option<u64>,

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::closed::GapReasonName;
 use crate::app::AppState;
 use crate::body::Params;
 use crate::limits::{FEED_KEEP_ALIVE, FEED_RETRY, FEED_STREAM_MAX, FEED_STREAMS_MAX};
@@ -55,7 +56,7 @@ pub(crate) struct ChangeView {
 pub(crate) struct GapView {
     /// `purged`: retention has forgotten changes that were not told yet; the stream goes on with what is kept.
     /// `another_life`: the store was restored, or a standby was promoted; the stream ends.
-    #[schema(example = "purged")]
+    #[schema(value_type = GapReasonName, example = "purged")]
     reason: &'static str,
 }
 

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::app::AppState;
 use crate::auth::{ActorBody, Caller};
 use crate::body::{self, Key, Params};
+use crate::closed::{ConflictPolicyName, ReusePolicyName, StaleName, StatusName};
 use crate::path::{InstancePath, WorkflowPath};
 use crate::problem::{Problem, malformed};
 use crate::routes::page_limit;
@@ -32,12 +33,12 @@ pub(crate) struct StartBody {
     data: Data,
     /// Whether the id may run again after its last run has ended: `allow_duplicate` (the default),
     /// `allow_duplicate_failed_only` (unless that run has completed) or `reject_duplicate`.
-    #[schema(value_type = Option<String>, example = "allow_duplicate")]
+    #[schema(value_type = Option<ReusePolicyName>, example = "allow_duplicate")]
     reuse_policy: Option<ReusePolicy>,
     /// What happens while a run of the id has not ended: `fail` (the default; 409 `already_running`), `use_existing` (200
     /// `attached`) or `terminate_existing` (that run is terminated and the new one begins, in one commit; not with
     /// `reject_duplicate`).
-    #[schema(value_type = Option<String>, example = "fail")]
+    #[schema(value_type = Option<ConflictPolicyName>, example = "fail")]
     conflict_policy: Option<ConflictPolicy>,
     /// Names this start among those of the id, 1 to 256 bytes: sent again under the same name it begins nothing further.
     /// While its run goes on the answer is `started` with that run, afterwards 409 `already_closed`, whatever the policies.
@@ -138,6 +139,7 @@ fn location(key: &InstanceKey) -> String {
 #[into_params(parameter_in = Query)]
 pub(crate) struct StaleParams {
     /// `ok`: what this node saw last will do.
+    #[param(value_type = Option<StaleName>, inline)]
     stale: Option<String>,
 }
 
@@ -179,7 +181,7 @@ pub(crate) struct ListParams {
     /// Only those in this state.
     state: Option<String>,
     /// Only those of this status.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<StatusName>, inline)]
     status: Option<Status>,
     /// Only those whose id contains this.
     q: Option<String>,

@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::AppState;
 use crate::auth::Caller;
 use crate::body::{Params, Raw};
+use crate::closed::FormatName;
 use crate::path::WorkflowPath;
 use crate::problem::{Problem, malformed};
 use crate::routes::page_limit;
@@ -114,7 +115,7 @@ pub(crate) struct WorkflowView {
     workflow: String,
     version: i64,
     /// `yaml` or `json`.
-    #[schema(value_type = String, example = "yaml")]
+    #[schema(value_type = FormatName, example = "yaml")]
     format: Format,
     /// The text, byte for byte.
     text: String,

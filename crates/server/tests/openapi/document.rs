@@ -114,3 +114,69 @@ fn every_reference_leads_somewhere() {
     let document = document();
     check(&document, &document);
 }
+
+/// The names of a closed set, as the document has them.
+fn closed_set(document: &Value, name: &str) -> Vec<String> {
+    let names = document["components"]["schemas"][name]["enum"].as_array();
+    let names = names.unwrap_or_else(|| panic!("{name} is no closed set"));
+    names.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// The sets are those that the model and the engine write.
+#[test]
+fn closed_sets_are_those_of_the_model() {
+    use lockkeeper_engine::{Reason, Rung};
+    use lockkeeper_model::definition::{OnLockLoss, OnLocked, Strategy};
+    use lockkeeper_model::{ConflictPolicy, Format, ReusePolicy, Status};
+    fn names<T: serde::Serialize>(all: &[T]) -> Vec<String> {
+        all.iter().map(|one| serde_json::to_value(one).unwrap().as_str().unwrap().to_owned()).collect()
+    }
+    let document = document();
+    for (name, all) in [
+        ("ReusePolicyName", names(&ReusePolicy::ALL)),
+        ("ConflictPolicyName", names(&ConflictPolicy::ALL)),
+        ("StatusName", names(&Status::ALL)),
+        ("FormatName", names(&[Format::Yaml, Format::Json])),
+        ("RungName", names(&[Rung::Optimistic, Rung::RowLock, Rung::Lease])),
+        ("ReasonName", names(&[Reason::Score, Reason::Exhausted, Reason::Quiet, Reason::LocksGone])),
+        (
+            "StrategyName",
+            [Strategy::Optimistic, Strategy::Pessimistic, Strategy::Distributed, Strategy::Adaptive]
+                .map(|strategy| strategy.as_str().to_owned())
+                .to_vec(),
+        ),
+        (
+            "OnLockedName",
+            [OnLocked::Wait, OnLocked::Nowait, OnLocked::SkipLocked].map(|what| what.as_str().to_owned()).to_vec(),
+        ),
+        ("OnLockLossName", [OnLockLoss::RowLock, OnLockLoss::Refuse].map(|what| what.as_str().to_owned()).to_vec()),
+    ] {
+        assert_eq!(closed_set(&document, name), all, "{name}");
+    }
+}
+
+/// What its description counts up ("`a`, `b` or `c`") is no plain string.
+#[test]
+fn what_is_counted_up_is_a_closed_set() {
+    fn counts_up(description: &str) -> bool {
+        let first = description.split(['.', ';', ':']).next().unwrap_or_default();
+        first.starts_with('`') && first.contains("` or `")
+    }
+    fn look(value: &Value, path: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                let is_text = fields.get("type").is_some_and(|kind| *kind == "string" || kind[0] == "string");
+                let told = fields.get("description").and_then(Value::as_str).unwrap_or_default();
+                if is_text && !fields.contains_key("enum") && counts_up(told) {
+                    found.push(format!("{path}: {told}"));
+                }
+                fields.iter().for_each(|(name, field)| look(field, &format!("{path}/{name}"), found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(item, path, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    look(&document(), "", &mut found);
+    assert_eq!(found, [""; 0]);
+}

@@ -13,6 +13,7 @@ use super::milliseconds_until;
 use crate::app::AppState;
 use crate::auth::Caller;
 use crate::body;
+use crate::closed::ReleaseName;
 use crate::lock_problem::LockProblem;
 use crate::path::ResourcePath;
 use crate::problem::{Problem, malformed};
@@ -49,7 +50,7 @@ pub(crate) struct RenewedView {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ReleasedView {
     /// `released`; `already_lost`: it was not held any more, or never.
-    #[schema(example = "released")]
+    #[schema(value_type = ReleaseName, example = "released")]
     outcome: &'static str,
     /// Since when it was lost, where that is known.
     since: Option<DateTime<Utc>>,

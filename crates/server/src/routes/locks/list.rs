@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::milliseconds;
 use crate::app::AppState;
 use crate::body::Params;
+use crate::closed::{HoldModeName, ReleaseName};
 use crate::lock_problem::LockProblem;
 use crate::path::ResourcePath;
 use crate::problem::Problem;
@@ -26,7 +27,7 @@ pub(crate) struct HolderView {
     /// Where the owner is.
     host: String,
     /// `exclusive`, `shared` or `permits`.
-    #[schema(example = "exclusive")]
+    #[schema(value_type = HoldModeName, example = "exclusive")]
     mode: &'static str,
     /// How many may hold it at once, in the mode `permits`.
     permits: Option<u32>,
@@ -62,7 +63,7 @@ pub(crate) struct LockList {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ForcedView {
     /// `released`; `already_lost`: nobody held it.
-    #[schema(example = "released")]
+    #[schema(value_type = ReleaseName, example = "released")]
     outcome: &'static str,
     /// The name.
     resource: String,
