@@ -132,7 +132,8 @@ pub(crate) struct Folded {
     pub(crate) set: Option<ChangeSet>,
     /// The instance once the set is committed.
     pub(crate) instance: Option<Arc<Instance>>,
-    /// From the first command on that needs another lease than it has, once those before it are decided: not judged.
+    /// From the first command on that needs another lease than it has, once those before it are decided, or is refused by a
+    /// definition that may not be the newest: not judged.
     pub(crate) rest: Vec<Pending>,
 }
 
@@ -188,7 +189,7 @@ pub(crate) async fn fold(
     let mut members = Vec::with_capacity(batch.len());
     let mut rest = Vec::new();
     let mut batch = batch.into_iter().enumerate();
-    while let Some((place, pending)) = batch.next() {
+    while let Some((place, mut pending)) = batch.next() {
         if !by.whole && fold.lacks_lease(&pending) == Ok(true) {
             rest = std::iter::once(pending).chain(batch.map(|(_, pending)| pending)).collect();
             break;
@@ -201,6 +202,11 @@ pub(crate) async fn fold(
             Some(answer) => (answer, true),
             None => (fold.judge(&pending), false),
         };
+        if !by.whole && fold.may_be_outdated(&pending, &answer) {
+            pending.reads_newest = true;
+            rest = std::iter::once(pending).chain(batch.map(|(_, pending)| pending)).collect();
+            break;
+        }
         members.push(Member { pending, answer, events: before..fold.events.len(), echoes });
     }
     match fold.into_set(key, snapshot) {
@@ -230,6 +236,16 @@ impl Fold<'_> {
         let Some(resource) = definition.lock_key(current, command)? else { return Ok(false) };
         let leased = pending.lease.as_ref().is_some_and(|lease| lease.resource() == resource);
         Ok(!leased && !fences::gives(command, &resource))
+    }
+
+    /// Whether a start is refused by what this node remembers as the newest definition: nothing is written for it that would
+    /// find out that there is a newer one.
+    fn may_be_outdated(&self, pending: &Pending, answer: &Answer) -> bool {
+        let is_by_definition = matches!(answer.result, Err(Refusal::Malformed { .. } | Refusal::GuardError { .. }));
+        if pending.reads_newest || !is_by_definition || !matches!(pending.command.action, Action::Start(_)) {
+            return false;
+        }
+        self.judges.newest.as_ref().and_then(|newest| newest.as_ref().ok()).is_some_and(|newest| newest.judges_starts())
     }
 
     /// The answer to a command whose key another of this batch has.

@@ -29,6 +29,13 @@ pub struct DefinitionText {
     pub at: Timestamp,
 }
 
+impl DefinitionText {
+    /// Whether it would be the same version.
+    fn is_same_text(&self, other: &Self) -> bool {
+        (&self.text, self.format) == (&other.text, other.format)
+    }
+}
+
 /// What came of putting a definition.
 #[derive(Clone, Debug)]
 pub struct PutDefinition {
@@ -82,14 +89,18 @@ impl Definitions {
         );
     }
 
-    /// Checks and keeps a definition; the same text as the newest version's is that version.
+    /// Checks and keeps a definition; the same text as the newest version's is that version, whatever the checker says of it
+    /// by now.
     pub(crate) async fn put(
         &self,
         workflow: &WorkflowName,
         put: DefinitionText,
         clock: &dyn Clock,
     ) -> Result<PutDefinition, Refusal> {
-        let definition = compile(put.text.clone(), put.format, Definition::read).await?;
+        let definition = match compile(put.text.clone(), put.format, Definition::read).await {
+            Ok(definition) => definition,
+            Err(refusal) => return self.as_accepted(workflow, &put).await?.ok_or(refusal),
+        };
         check_name(workflow, &definition)?;
         let warnings = definition.warnings().to_vec();
         let life = self.life();
@@ -97,6 +108,23 @@ impl Definitions {
         self.remember(definition.with_version(version), put.text.len(), life);
         self.remember_newest(workflow, version, life);
         Ok(PutDefinition { version, created, warnings })
+    }
+
+    /// The newest version, if `put` is its text; what is found in it now are warnings.
+    async fn as_accepted(
+        &self,
+        workflow: &WorkflowName,
+        put: &DefinitionText,
+    ) -> Result<Option<PutDefinition>, Refusal> {
+        let record = self.store.read(&codec::definition_record(workflow)).await.map_err(|e| unavailable(&e))?;
+        let Some(record) = record else { return Ok(None) };
+        let newest: DefinitionText = codec::decode("a definition", &record.body)?;
+        if !newest.is_same_text(put) {
+            return Ok(None);
+        }
+        let accepted = compile(newest.text, newest.format, Definition::read_accepted).await?;
+        let warnings = accepted.warnings().to_vec();
+        Ok(Some(PutDefinition { version: record.version, created: false, warnings }))
     }
 
     async fn keep(
@@ -113,7 +141,7 @@ impl Definitions {
             let life = record.as_ref().map(|record| record.life);
             if let Some(record) = record {
                 let newest: DefinitionText = codec::decode("a definition", &record.body)?;
-                if newest.text == put.text && newest.format == put.format {
+                if newest.is_same_text(put) {
                     return Ok((version, false));
                 }
             }
@@ -240,7 +268,8 @@ impl Definitions {
         found
     }
 
-    /// The newest version as the store has it at this moment.
+    /// The newest version as the store has it at this moment, whatever this node remembers: for what writes nothing that would
+    /// find out.
     pub(crate) async fn newest_now(
         &self,
         workflow: &WorkflowName,
@@ -252,6 +281,7 @@ impl Definitions {
         if found.version == 0 {
             return Err(self.unknown(workflow, None).await);
         }
+        self.remember_newest(workflow, found.version, Some(found.life));
         self.version(workflow, found.version).await
     }
 

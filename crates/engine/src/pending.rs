@@ -80,6 +80,8 @@ pub(crate) struct Pending {
     pub(crate) lease: Option<Share>,
     /// The lock service did not answer, and it goes under the row lock instead.
     pub(crate) locks_gone: bool,
+    /// It is decided by the newest definition that the store has, and not by what this node remembers.
+    pub(crate) reads_newest: bool,
     /// How often it was found to need another lease.
     pub(crate) reroutes: u32,
     /// How it commits, as the definition said that judged last.
@@ -112,6 +114,7 @@ impl Pending {
             waiting_for_lease: None,
             lease: None,
             locks_gone: false,
+            reads_newest: false,
             reroutes: 0,
             concurrency: Concurrency::default(),
             phase,

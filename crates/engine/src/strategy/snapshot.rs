@@ -69,14 +69,12 @@ impl Attempt<'_> {
             Some(instance) => Some(definitions.version(workflow, instance.definition_version).await?),
             None => None,
         };
-        if batch.iter().any(|pending| migrates_to_newest(&pending.command.action)) {
-            // Another node may have put one since. A write would find that out; that there is nothing to do, or that it
-            // cannot be done, is answered without one.
-            definitions.forget_newest(workflow);
-        }
-        let newest = match batch.iter().any(needs_newest) || current.is_none() {
-            true => Some(definitions.newest(workflow).await),
-            false => None,
+        let newest = if batch.iter().any(reads_newest) {
+            Some(definitions.newest_now(workflow, &*self.inner.clock).await)
+        } else if batch.iter().any(needs_newest) || current.is_none() {
+            Some(definitions.newest(workflow).await)
+        } else {
+            None
         };
         let missing = match (&current, &newest) {
             (None, Some(Err(refusal))) => Some(refusal.clone()),
@@ -98,7 +96,7 @@ impl Attempt<'_> {
     pub(super) fn judges_at_hand(&self, batch: &[Pending], snapshot: &Snapshot) -> Option<Judges> {
         let definitions = &self.inner.definitions;
         let workflow = &self.key.workflow;
-        if batch.iter().any(|pending| migrates_to_newest(&pending.command.action)) {
+        if batch.iter().any(reads_newest) {
             return None;
         }
         let newest_needed = batch.iter().any(|pending| needs_newest(&pending.command.action));
@@ -128,6 +126,12 @@ impl Attempt<'_> {
 /// Whether the newest version of the definition is asked for.
 fn needs_newest(action: &Action) -> bool {
     matches!(action, Action::Start(_)) || migrates_to_newest(action)
+}
+
+/// Whether the newest version is to be read for it. Another node may have put one since. A write would find that out; that
+/// there is nothing to do, or that it cannot be done, is answered without one.
+fn reads_newest(pending: &Pending) -> bool {
+    pending.reads_newest || migrates_to_newest(&pending.command.action)
 }
 
 fn migrates_to_newest(action: &Action) -> bool {

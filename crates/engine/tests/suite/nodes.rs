@@ -3,8 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockkeeper_engine::{AtomicFailure, Options};
-use lockkeeper_model::{Action, Refusal, Start, SuccessKind};
+use bytes::Bytes;
+use lockkeeper_engine::{AtomicFailure, DefinitionText, Options};
+use lockkeeper_model::{Action, Refusal, Start, SuccessKind, WorkflowName};
+use lockkeeper_store::{Alarm, ChangeSet, Facets, RecordKey, Verdict};
 use serde_json::json;
 
 use super::support::{Fault, House, command, event, key, keyed, name, put, queued, with_data};
@@ -131,6 +133,92 @@ async fn a_start_by_an_old_definition_is_decided_again_by_the_new() {
     let answer = house.engine.send(command("a", Action::Start(start), "ann"), None).await;
     assert_eq!(answer.result.unwrap().state, "review");
     assert_eq!(house.history("a").await[0].entry.definition_version, 2);
+}
+
+/// The data of runs, as the definition has them.
+fn with_schema(schema: &str) -> String {
+    format!("{}data: {{schema: {schema}}}\n", super::support::WORKFLOW)
+}
+
+/// Nothing is written for a start that is refused, so no write finds out that its definition is an old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_is_refused_by_the_newest_definition_only() {
+    let house = House::new().await;
+    let start = |id: &str, n: serde_json::Value| {
+        let start = Start { run: uuid::Uuid::new_v4(), data: super::support::object(n), ..Start::default() };
+        command(id, Action::Start(start), "ann")
+    };
+    put(&house.engine, "case", &with_schema("{properties: {n: {type: integer}}}")).await;
+    assert_eq!(name(&house.engine.send(start("a", json!({"n": 1})), None).await), "started");
+    for (text, old, new) in
+        [("string", json!({"n": 1}), json!({"n": "x"})), ("boolean", json!({"n": "x"}), json!({"n": true}))]
+    {
+        put(&house.other, "case", &with_schema(&format!("{{properties: {{n: {{type: {text}}}}}}}"))).await;
+        let id = format!("of-{text}");
+        assert_eq!(name(&house.engine.send(start(&id, new), None).await), "started", "by the one before it is refused");
+        assert_eq!(name(&house.engine.send(start("b", old), None).await), "malformed", "by the one before it is not");
+    }
+    // Beside those that are accepted.
+    put(&house.other, "case", &with_schema("{properties: {n: {type: 'null'}}}")).await;
+    house.start("c", json!({"n": null})).await;
+    put(&house.other, "case", &with_schema("{properties: {n: {type: integer}}}")).await;
+    let sent = [json!({"n": 1}), json!({"n": null}), json!({"n": "x"}), json!({"n": 2})];
+    let mut answers = Vec::new();
+    for (n, data) in sent.into_iter().enumerate() {
+        let (engine, start) = (house.engine.clone(), start(&format!("together-{n}"), data));
+        answers.push(tokio::spawn(async move { engine.send(start, None).await }));
+    }
+    for (answer, expected) in answers.into_iter().zip(["started", "malformed", "malformed", "started"]) {
+        assert_eq!(name(&answer.await.unwrap()), expected);
+    }
+    // It costs one read, and only where it is refused.
+    house.store.reads.store(0, Ordering::SeqCst);
+    assert_eq!(name(&house.engine.send(start("again", json!({"n": 3})), None).await), "started");
+    let before = house.store.reads.swap(0, Ordering::SeqCst);
+    assert_eq!(name(&house.engine.send(start("never", json!({"n": "x"})), None).await), "malformed");
+    assert!(house.store.reads.load(Ordering::SeqCst) <= before + 3);
+}
+
+/// A text that an earlier release has accepted, and this one would refuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_definition_stays_good_whatever_is_found_in_it_now() {
+    let house = House::new().await;
+    let text = with_schema("{properties: {n: {type: integer}}}")
+        .replace("finish: done", "finish: {target: done, guard: \"data.n > 'x' || true\"}");
+    let refused = |text: &str| lockkeeper_model::Definition::read(text, lockkeeper_model::Format::Yaml).is_err();
+    assert!(refused(&text), "no text for this test");
+    let put = super::support::text_of(&house.engine, &text);
+    let key = RecordKey::new("$workflow", "case");
+    let body = Bytes::from(serde_json::to_vec(&put).unwrap());
+    let record = house.sound.read(&key).await.unwrap().unwrap();
+    let set = ChangeSet {
+        key,
+        commit_id: uuid::Uuid::new_v4(),
+        expected_version: record.version,
+        facets: Facets::default(),
+        body: body.clone(),
+        events: vec![body],
+        keys: Vec::new(),
+        requires: Vec::new(),
+        fences: Vec::new(),
+        alarm: Alarm::Keep,
+        at: house.engine.clock().now(),
+        life: Some(record.life),
+    };
+    assert_eq!(house.sound.commit(set).await, Ok(Verdict::Committed));
+    // A run is started on it, and goes on.
+    house.start("a", json!({"n": 1})).await;
+    assert_eq!(name(&house.other.send(event("a", "note", "bob"), None).await), "applied");
+    assert_eq!(house.history("a").await[0].entry.definition_version, 2);
+    // Put again it is the version that it was, and what is found is told.
+    let workflow = WorkflowName::new("case").unwrap();
+    let again = house.other.put_definition(&workflow, put.clone()).await.unwrap();
+    assert_eq!((again.version, again.created), (2, false));
+    assert!(again.warnings.iter().any(|warning| warning.message.contains("cannot be compared")), "{again:?}");
+    // Another text that is so wrong is no version.
+    let worse = DefinitionText { text: text.replace("note:", "nota:"), ..put };
+    let refusal = house.other.put_definition(&workflow, worse).await.unwrap_err();
+    assert!(matches!(refusal, Refusal::InvalidDefinition { .. }), "{refusal:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

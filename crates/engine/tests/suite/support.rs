@@ -489,9 +489,13 @@ impl House {
 
 pub async fn put(engine: &Engine, name: &str, text: &str) {
     let workflow = WorkflowName::new(name).unwrap();
+    engine.put_definition(&workflow, text_of(engine, text)).await.unwrap();
+}
+
+/// A definition as it is put.
+pub fn text_of(engine: &Engine, text: &str) -> DefinitionText {
     let actor = Actor::new("test", [], false).unwrap();
-    let put = DefinitionText { format: Format::Yaml, text: text.to_owned(), actor, at: engine.clock().now() };
-    engine.put_definition(&workflow, put).await.unwrap();
+    DefinitionText { format: Format::Yaml, text: text.to_owned(), actor, at: engine.clock().now() }
 }
 
 pub fn key(id: &str) -> InstanceKey {

@@ -76,6 +76,11 @@ impl Definition {
         key.name(&scope).map(Some)
     }
 
+    /// Whether there are starts that it refuses: by the schema of its data, or where they have no lock.
+    pub fn judges_starts(&self) -> bool {
+        self.machine.schema().is_some() || self.may_lease()
+    }
+
     /// Whether any of its commands may commit under a lease.
     pub fn may_lease(&self) -> bool {
         self.concurrency.lock_key.is_some() || self.machine.has_lock_keys()
