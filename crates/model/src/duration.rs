@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
+
+use crate::Timestamp;
+
 /// Reads `^\d+(ms|s|m|h|d)$`; none if the text is not of that form, or past what a `Duration` of milliseconds holds.
 pub fn parse(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -27,6 +31,11 @@ pub fn write(duration: Duration) -> String {
         }
     }
     format!("{ms}ms")
+}
+
+/// `at` and so long after it; the end of time where that is past it. What the store has may tell of any time.
+pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add_signed(TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX)).unwrap_or(Timestamp::MAX_UTC)
 }
 
 #[cfg(test)]

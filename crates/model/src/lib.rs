@@ -18,6 +18,7 @@ pub mod policy;
 mod approval;
 mod decide;
 mod expression;
+mod pattern;
 
 pub use actor::Actor;
 pub use approval::OpenApproval;

@@ -124,6 +124,14 @@ pub const ASSIGNS_MAX: usize = 64;
 /// Regular expressions of one definition: each may take 128 KiB once compiled.
 pub const PATTERNS_MAX: usize = 100;
 
+/// Steps that a schema may take for one byte of data, comparisons and positions of patterns: data of the largest size then
+/// takes [`SCHEMA_STEPS_MAX`] at the most.
+pub const SCHEMA_STEPS_PER_BYTE_MAX: u64 = 256;
+
+/// Steps that checking data against its schema takes at the most: some tenths of a second if a schema and data are made to
+/// be slow together. Plain ones take a few steps for a byte, and a millisecond.
+pub const SCHEMA_STEPS_MAX: u64 = SCHEMA_STEPS_PER_BYTE_MAX * DATA_BYTES_MAX as u64;
+
 /// Bytes of one CEL expression.
 pub const EXPRESSION_BYTES_MAX: usize = 2_048;
 

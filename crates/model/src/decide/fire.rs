@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
 use crate::command::Fire;
 use crate::definition::machine::{After, Machine, Transition};
+use crate::duration;
 use crate::expression::{Scope, cost};
 use crate::instance::{Entered, Status, Timer};
 use crate::limits::TIMER_TRIES;
@@ -130,7 +131,7 @@ impl Fired<'_> {
         }
         let pause: Duration = first * 4_u32.saturating_pow(failures - 1);
         let mut instance = self.without(timer)?;
-        let again = Timer { due: self.now.max(timer.due) + pause, failures, ..timer.clone() };
+        let again = Timer { due: duration::after(self.now.max(timer.due), pause), failures, ..timer.clone() };
         let reason = format!("tried again in {} min: {refusal}", pause.as_secs() / 60);
         let place = instance.timers.partition_point(|other| other.due <= again.due);
         instance.timers.insert(place, again);

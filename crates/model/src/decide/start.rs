@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::data::check_sent;
 use super::{Change, Decision, Known, close, malformed, next_version, status_in, success};
 use crate::command::{Close, Start};
+use crate::duration;
 use crate::instance::Entered;
 use crate::limits::{REQUEST_ID_BYTES_MAX, TIMER_MAX};
 use crate::names::check_text;
@@ -171,5 +172,5 @@ fn check_timeout(start: &Start) -> Result<(), Refusal> {
 
 /// When the run is ended at the latest.
 fn deadline(start: &Start, now: Timestamp) -> Option<Timestamp> {
-    start.execution_timeout_ms.map(|ms| now + Duration::from_millis(ms))
+    start.execution_timeout_ms.map(|ms| duration::after(now, Duration::from_millis(ms)))
 }

@@ -1,9 +1,11 @@
 //! Taking the fields of one block apart: the known ones, those of later versions, and the mistyped ones.
 
+use super::lines::Lines;
 use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
 use super::{Concurrency, Judgement, Problem};
 use crate::expression::kinds::Type;
+use crate::limits::NAME_BYTES_MAX;
 use crate::names::{NameError, check_name};
 
 /// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule
@@ -55,7 +57,7 @@ const CONCURRENCY: &[&str] = &[
 
 /// The problems found so far, and the text that they are in.
 pub(super) struct Findings<'t> {
-    pub(super) text: &'t str,
+    pub(super) lines: Lines<'t>,
     pub(super) problems: Vec<Problem>,
     /// What is allowed, but doubtful.
     pub(super) doubts: Vec<Problem>,
@@ -81,7 +83,7 @@ const PROBLEMS_MAX: usize = 100;
 impl<'t> Findings<'t> {
     pub(super) fn new(text: &'t str, problems: Vec<Problem>) -> Self {
         Self {
-            text,
+            lines: Lines::new(text),
             problems,
             doubts: Vec::new(),
             concurrency: Concurrency::default(),
@@ -99,6 +101,11 @@ impl<'t> Findings<'t> {
         self.problems.len() >= PROBLEMS_MAX
     }
 
+    /// The same for what is doubtful.
+    pub(super) fn has_doubted_enough(&self) -> bool {
+        self.doubts.len() >= PROBLEMS_MAX
+    }
+
     pub(super) fn add(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         if self.is_full() {
             return;
@@ -108,7 +115,9 @@ impl<'t> Findings<'t> {
 
     /// Something that is allowed, but hardly meant.
     pub(super) fn doubt(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
-        self.doubts.push(Problem::at(place, path, message, remedy));
+        if !self.has_doubted_enough() {
+            self.doubts.push(Problem::at(place, path, message, remedy));
+        }
     }
 
     /// Something that can be obeyed, and is surely wrong.
@@ -254,7 +263,15 @@ fn misplaced(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// `path.name`, or `name` at the root.
+/// The first `bytes` of a text, or somewhat less, and what to write behind it where there is more.
+pub(crate) fn cut(text: &str, bytes: usize) -> (&str, &'static str) {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    (&text[..end], if end < text.len() { "…" } else { "" })
+}
+
+/// `path.name`, or `name` at the root. A name that is longer than any name may be is cut: else a path could be as long as
+/// the text, and each part below would have such a path.
 pub(crate) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    let (name, rest) = cut(name, NAME_BYTES_MAX);
+    if path.is_empty() { format!("{name}{rest}") } else { format!("{path}.{name}{rest}") }
 }

@@ -4,7 +4,12 @@
 use std::collections::HashSet;
 
 use super::Problem;
+use super::fields::join;
+use super::lines::Lines;
 use super::node::{Field, Node, Place, Value};
+
+/// Problems that are told at once: nobody reads more.
+const PROBLEMS_MAX: usize = 100;
 
 /// Reads JSON text.
 pub(crate) fn read(text: &str) -> Result<Node, Vec<Problem>> {
@@ -12,8 +17,8 @@ pub(crate) fn read(text: &str) -> Result<Node, Vec<Problem>> {
     if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
         return Err(vec![syntax_problem(text, &error)]);
     }
-    let mut scanner = Scanner { text, at: 0, line: 1, line_start: 0, problems: Vec::new() };
-    let node = scanner.node("");
+    let mut scanner = Scanner { text, lines: Lines::new(text), at: 0, problems: Vec::new() };
+    let node = scanner.node(&Path::Root);
     if scanner.problems.is_empty() { Ok(node) } else { Err(scanner.problems) }
 }
 
@@ -42,10 +47,26 @@ fn syntax_problem(text: &str, error: &serde_json::Error) -> Problem {
 /// Walks JSON that is known to be well formed; its depth is bounded by `serde_json`'s recursion limit of 128.
 struct Scanner<'t> {
     text: &'t str,
+    lines: Lines<'t>,
     at: usize,
-    line: u64,
-    line_start: usize,
     problems: Vec<Problem>,
+}
+
+/// The way to a part; written out only where something is wrong with it, since names may be long.
+enum Path<'p> {
+    Root,
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(parent, name) => join(&parent.shown(), name),
+            Self::Item(parent, at) => format!("{}[{at}]", parent.shown()),
+        }
+    }
 }
 
 impl Scanner<'_> {
@@ -56,10 +77,6 @@ impl Scanner<'_> {
     fn skip_space(&mut self) {
         while matches!(self.peek(), b' ' | b'\t' | b'\r' | b'\n') {
             self.at += 1;
-            if self.text.as_bytes()[self.at - 1] == b'\n' {
-                self.line += 1;
-                self.line_start = self.at;
-            }
         }
     }
 
@@ -72,11 +89,10 @@ impl Scanner<'_> {
     }
 
     fn place(&self) -> Place {
-        let column = self.text[self.line_start..self.at].chars().count() as u64 + 1;
-        Place { line: self.line, column }
+        self.lines.place(self.at)
     }
 
-    fn node(&mut self, path: &str) -> Node {
+    fn node(&mut self, path: &Path<'_>) -> Node {
         self.skip_space();
         let place = self.place();
         let value = match self.peek() {
@@ -88,7 +104,7 @@ impl Scanner<'_> {
         Node { place, value }
     }
 
-    fn map(&mut self, path: &str) -> Value {
+    fn map(&mut self, path: &Path<'_>) -> Value {
         self.at += 1;
         let mut fields: Vec<Field> = Vec::new();
         let mut seen = HashSet::new();
@@ -97,22 +113,22 @@ impl Scanner<'_> {
             let place = self.place();
             let name = self.text_token();
             self.take(b':');
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let path = Path::Field(path, &name);
             let node = self.node(&path);
             self.take(b',');
-            if !seen.insert(name.clone()) {
-                self.problems.push(duplicate(place, path, &name));
+            if !seen.insert(name.clone()) && self.problems.len() < PROBLEMS_MAX {
+                self.problems.push(duplicate(place, path.shown(), &name));
             }
             fields.push(Field { name, place, node });
         }
         Value::Map(fields)
     }
 
-    fn list(&mut self, path: &str) -> Value {
+    fn list(&mut self, path: &Path<'_>) -> Value {
         self.at += 1;
         let mut items = Vec::new();
         while !self.take(b']') && self.at < self.text.len() {
-            items.push(self.node(&format!("{path}[{}]", items.len())));
+            items.push(self.node(&Path::Item(path, items.len())));
             self.take(b',');
         }
         Value::List(items)
@@ -175,6 +191,18 @@ mod tests {
         assert_eq!(u.place, Place { line: 2, column: 2 });
         assert_eq!(field(&u.node, "c").node, Node { place: Place { line: 2, column: 25 }, value: Value::Bool(true) });
         assert_eq!(field(&u.node, "b").node.value, Value::Null);
+    }
+
+    /// However long its lines are, and the names on the way to its parts.
+    #[test]
+    fn a_megabyte_is_read_part_by_part() {
+        const PARTS: usize = 200_000;
+        let text = format!("{{\"{}\": [{}]}}", "x".repeat(500_000), vec!["1"; PARTS].join(","));
+        let mut scanner = Scanner { text: &text, lines: Lines::new(&text), at: 0, problems: Vec::new() };
+        scanner.node(&Path::Root);
+        assert!(scanner.lines.looked() < PARTS * 512, "{} bytes", scanner.lines.looked());
+        let twice = format!("{{{}\"z\": 1}}", "\"a\": 1,".repeat(1_000));
+        assert_eq!(read(&twice).unwrap_err().len(), PROBLEMS_MAX);
     }
 
     #[test]

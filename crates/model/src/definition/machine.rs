@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Concurrency;
 use super::approval::ApprovalRule;
 use super::schema::DataSchema;
-use crate::Timestamp;
 use crate::command::Send;
 use crate::expression::Expression;
 use crate::instance::{Status, Timer};
+use crate::{Timestamp, duration};
 
 /// One state.
 #[derive(Debug)]
@@ -36,7 +36,8 @@ pub(crate) struct After {
 impl State {
     /// The timers of a visit that begins at `entered`, in the order in which they are due.
     pub(crate) fn timers(&self, entered: Timestamp) -> Vec<Timer> {
-        let timer = |(after, of): (usize, &After)| Timer { after, due: entered + of.delay, failures: 0 };
+        let timer =
+            |(after, of): (usize, &After)| Timer { after, due: duration::after(entered, of.delay), failures: 0 };
         let mut timers: Vec<Timer> = self.after.iter().enumerate().map(timer).collect();
         timers.sort_by_key(|timer| timer.due);
         timers

@@ -9,6 +9,7 @@ mod concurrency;
 mod concurrency_block;
 pub(crate) mod fields;
 pub(crate) mod json;
+pub(crate) mod lines;
 mod lists;
 mod lock_key;
 pub(crate) mod machine;
@@ -126,6 +127,7 @@ impl Definition {
             let message = format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len());
             return Err(vec![Problem::at(Place::default(), "", message, "split the workflow into several")]);
         }
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let root = match format {
             Format::Yaml => yaml::read(text)?,
             Format::Json => json::read(text)?,

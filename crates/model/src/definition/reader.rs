@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::approval::ApprovalRule;
 use super::fields::{Findings, join};
-use super::node::{Field, Node, Place, Value, place_inside};
+use super::lines::place_inside;
+use super::node::{Field, Node, Place, Value};
 use super::schema::DataSchema;
 use super::{Concurrency, Judgement, Problem, Retention};
 use crate::definition::suggestion::hint;
@@ -410,7 +411,7 @@ impl Findings<'_> {
         let text = expression.text();
         let found = types::check(text, &data, wanted);
         for fault in found.faults {
-            let place = place_inside(self.text, node.place, text, fault.offset);
+            let place = place_inside(&self.lines, node.place, text, fault.offset);
             // Without a schema it was never refused.
             if known {
                 self.judge(place, path, fault.message, fault.remedy);
@@ -419,7 +420,7 @@ impl Findings<'_> {
             }
         }
         for fault in found.doubts {
-            let place = place_inside(self.text, node.place, text, fault.offset);
+            let place = place_inside(&self.lines, node.place, text, fault.offset);
             self.doubt(place, path, fault.message, fault.remedy);
         }
         Some(expression)
@@ -456,7 +457,7 @@ impl Findings<'_> {
             }
             Err(faults) => {
                 for fault in faults {
-                    let place = place_inside(self.text, node.place, &text, fault.offset);
+                    let place = place_inside(&self.lines, node.place, &text, fault.offset);
                     self.add(place, path, fault.message, fault.remedy);
                 }
                 None

@@ -52,6 +52,9 @@ const PARTS_PER_STEP: u64 = 2;
 /// Bytes that a regular expression passes in one step: few, since some patterns take much longer than most.
 const MATCH_BYTES_PER_STEP: usize = 8;
 
+/// Places of a pattern that one byte may be tried at for that price. A pattern with more has so many times the price.
+const PLAIN_POSITIONS: u64 = 64;
+
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     static IS_SPENT: Cell<bool> = const { Cell::new(false) };
@@ -194,16 +197,31 @@ fn matching<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executi
         [text, pattern] => (text.downcast_ref::<CelString>(), pattern.downcast_ref::<Pattern>()),
         _ => (None, None),
     };
-    let (Some(text), Some(Pattern(pattern))) = (text, pattern) else {
+    let (Some(text), Some(Pattern { regex, weight })) = (text, pattern) else {
         return Err(ExecutionError::missing_argument_or_target());
     };
-    charge((text.inner().len() / MATCH_BYTES_PER_STEP) as u64)?;
-    Ok(CowVal::owned(CelBool::from(pattern.is_match(text.inner()))))
+    charge(((text.inner().len() / MATCH_BYTES_PER_STEP) as u64).saturating_mul(*weight))?;
+    Ok(CowVal::owned(CelBool::from(regex.is_match(text.inner()))))
 }
 
 /// A compiled regular expression as a value; no expression can get hold of it.
-#[derive(Debug)]
-pub(super) struct Pattern(pub(super) Arc<Regex>);
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    regex: Arc<Regex>,
+    /// How many times the price of a plain pattern it has.
+    weight: u64,
+}
+
+impl Pattern {
+    pub(super) fn new(regex: Regex) -> Self {
+        let weight = (crate::pattern::positions(regex.as_str()) / PLAIN_POSITIONS).max(1);
+        Self { regex: Arc::new(regex), weight }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        self.regex.as_str()
+    }
+}
 
 impl Val for Pattern {
     fn get_type(&self) -> &Type {
@@ -215,7 +233,7 @@ impl Val for Pattern {
     }
 
     fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(Self(Arc::clone(&self.0)))
+        Box::new(self.clone())
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

@@ -25,7 +25,6 @@ use cel::common::types::{CelInt, CelList, CelMap, CelMapKey, CelString, CelTimes
 use cel::common::value::Val;
 use cel::parser::PrattParser;
 use cel::{Context, Env, ExecutionError, ParseErrors, Value};
-use regex::Regex;
 
 use crate::limits::EXPRESSION_STEPS_MAX;
 use crate::{Actor, Data, Instance, Timestamp};
@@ -38,7 +37,7 @@ pub(crate) struct Expression {
     tree: IdedExpr,
     uses: Vec<Use>,
     /// By the name that the tree knows them by.
-    patterns: Vec<(String, Arc<Regex>)>,
+    patterns: Vec<(String, cost::Pattern)>,
     parts: u64,
     /// The whole expression, where it only names a part of the data or of the event: needs no evaluation.
     path: Option<(Root, Vec<String>)>,
@@ -125,8 +124,11 @@ impl Expression {
             .map_err(|errors| syntax_faults(text, &errors))?;
         let analysis = analysis::analyse(purpose, text, &mut tree)?;
         let Analysis { uses, patterns, parts } = analysis;
-        let patterns =
-            patterns.into_iter().enumerate().map(|(n, regex)| (pricing::pattern_name(n), Arc::new(regex))).collect();
+        let patterns = patterns
+            .into_iter()
+            .enumerate()
+            .map(|(n, regex)| (pricing::pattern_name(n), cost::Pattern::new(regex)))
+            .collect();
         let path = analysis::path(&tree);
         Ok(Self { text: text.to_owned(), tree, uses, patterns, parts, path })
     }
@@ -144,7 +146,7 @@ impl Expression {
     /// Whether both are written alike, spaces and brackets aside.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let patterns = |expression: &Self| -> Vec<String> {
-            expression.patterns.iter().map(|(_, pattern)| pattern.as_str().to_owned()).collect()
+            expression.patterns.iter().map(|(_, pattern)| pattern.text().to_owned()).collect()
         };
         self.text == other.text || self.tree == other.tree && patterns(self) == patterns(other)
     }
@@ -199,7 +201,7 @@ impl Expression {
             let mut context = Context::with_env(Arc::clone(&ENV));
             bind(&mut context);
             for (name, pattern) in &self.patterns {
-                context.add_variable_as_val(name, Box::new(cost::Pattern(Arc::clone(pattern))));
+                context.add_variable_as_val(name, Box::new(pattern.clone()));
             }
             let value = Value::resolve_val(&self.tree, &context).map_err(|error| describe(&error))?;
             values::to_json(value.as_ref())

@@ -286,6 +286,15 @@ fn what_costs_too_much_is_refused_before_it_is_done() {
     assert_eq!(world.evaluate("data.total"), Ok(json!(17)), "the next evaluation has its own budget");
 }
 
+/// One byte of text may be in any of a thousand places of a pattern, and takes a step for each.
+#[test]
+fn a_pattern_costs_as_much_as_it_has_places() {
+    let world = World::new(json!({}), json!({"text": "xy".repeat(20_000)}));
+    assert_eq!(world.evaluate("event.text.matches('^[xy]+$')"), Ok(json!(true)));
+    let counted = world.evaluate("event.text.matches('[xy]*x[xy]{1000}$')").unwrap_err();
+    assert!(counted.starts_with("cost: "), "{counted}");
+}
+
 /// Runs on a stack as small as a worker's, most of which is taken already.
 fn on_small_stack(run: impl FnOnce() + Send + 'static) {
     const STACK_BYTES: usize = 1_536 * 1024;

@@ -4,7 +4,11 @@ use super::Options;
 use super::script::Script;
 use crate::Problem;
 use crate::definition::Place;
+use crate::limits::{NAME_BYTES_MAX, STATES_MAX, TRANSITIONS_MAX};
 use crate::names::WorkflowName;
+
+/// States of one machine, those with others inside too: on one level it has to have fewer.
+const STATES_READ_MAX: usize = 4 * STATES_MAX;
 
 /// A machine, and what was found on reading it.
 #[derive(Default)]
@@ -14,10 +18,20 @@ pub(super) struct Chart {
     pub(super) description: Option<String>,
     /// The first is the machine itself.
     pub(super) states: Vec<ChartState>,
+    /// How many transitions the states have together.
+    ways: usize,
+    /// Whether it was told that it has too much of something.
+    is_over: bool,
     pub(super) problems: Vec<Problem>,
     pub(super) lost: Vec<Problem>,
     pub(super) notes: Vec<Problem>,
 }
+
+/// Bytes of a transition's description.
+const DESCRIPTION_BYTES_MAX: usize = 2_048;
+
+/// Nobody reads more problems than that, nor more of what is lost.
+const PROBLEMS_MAX: usize = 100;
 
 /// A state, with or without states inside.
 #[derive(Default)]
@@ -71,8 +85,6 @@ pub(super) enum Guard {
 
 impl Chart {
     pub(super) fn problem(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
-        /// Nobody reads more.
-        const PROBLEMS_MAX: usize = 100;
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem::at(place, path, message, remedy));
         }
@@ -84,6 +96,58 @@ impl Chart {
 
     pub(super) fn note(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         self.notes.push(Problem::at(place, path, message, remedy));
+    }
+
+    /// Whether the machine has as many states and transitions as are read; that is a problem then.
+    pub(super) fn is_full(&mut self) -> bool {
+        let message = if self.states.len() >= STATES_READ_MAX {
+            format!("it has more than {STATES_READ_MAX} states")
+        } else if self.ways >= TRANSITIONS_MAX {
+            format!("it has more than {TRANSITIONS_MAX} transitions")
+        } else {
+            return false;
+        };
+        self.is_too_much(message);
+        true
+    }
+
+    /// Says, once, that there is more than is read.
+    pub(super) fn is_too_much(&mut self, message: String) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            // Instead of what was found before, if that is so much that nothing more is kept.
+            self.problems.truncate(PROBLEMS_MAX - 1);
+            self.problem(Place::default(), "", message, "split the machine into several");
+        }
+    }
+
+    /// Adds a transition to the state `at`. States inside have it, too: what is long in it is not kept for each of them.
+    pub(super) fn add_way(&mut self, at: usize, mut way: Way) {
+        if let Trigger::Event(name) | Trigger::Done(name) = &way.trigger
+            && name.len() > NAME_BYTES_MAX
+        {
+            return self.too_long(way.place, &way.path.clone(), "the event");
+        }
+        if way.description.as_ref().is_some_and(|text| text.len() > DESCRIPTION_BYTES_MAX) {
+            let message = format!("the description has more than {DESCRIPTION_BYTES_MAX} bytes: it is left out");
+            self.lose(way.place, &way.path, message, "write less");
+            way.description = None;
+        }
+        self.ways += 1;
+        self.states[at].ways.push(way);
+    }
+
+    fn too_long(&mut self, place: Place, path: &str, what: &str) {
+        let message = format!("the name of {what} has more than {NAME_BYTES_MAX} bytes");
+        self.problem(place, path, message, "write a shorter name");
+    }
+
+    /// Refuses a name that no state may have: those of the states inside begin with it.
+    pub(super) fn is_too_long(&mut self, name: &str, place: Place, path: &str) -> bool {
+        let is_long = name.len() > NAME_BYTES_MAX;
+        if is_long {
+            self.too_long(place, path, "the state");
+        }
+        is_long
     }
 
     /// Adds a state inside of `parent`.

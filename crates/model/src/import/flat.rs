@@ -16,6 +16,9 @@ use crate::limits::{STATES_MAX, TRANSITIONS_MAX};
 /// Transitions without an event that one transition may be followed along; each can double the ways.
 const CHAIN_MAX: usize = 8;
 
+/// How often transitions are followed: each way that is kept may be the end of a chain.
+const FOLLOWED_MAX: usize = TRANSITIONS_MAX * CHAIN_MAX;
+
 /// A machine on one level.
 pub(super) struct FlatMachine {
     pub(super) initial: String,
@@ -67,6 +70,7 @@ pub(super) fn flatten(chart: &mut Chart) -> FlatMachine {
     let leaves: Vec<usize> = (0..flat.chart.states.len()).filter(|at| flat.is_leaf(*at)).collect();
     let lists: Vec<Lists> = leaves.iter().map(|leaf| flat.lists(*leaf)).collect();
     let reached = flat.reached(begin, &leaves, &lists);
+    flat.check_timers_around(&leaves, &lists, &reached);
     let mut machine = FlatMachine { initial: flat.name(begin).to_owned(), states: Vec::new(), sources: HashMap::new() };
     for (leaf, lists) in leaves.into_iter().zip(lists) {
         if !reached[leaf] {
@@ -105,13 +109,14 @@ struct Flattening<'c> {
     /// Leaves that transitions went through without staying.
     passed: Vec<bool>,
     steps: usize,
+    followed: usize,
     is_over: bool,
 }
 
 impl<'c> Flattening<'c> {
     fn new(chart: &'c mut Chart) -> Self {
         let passed = vec![false; chart.states.len()];
-        Self { chart, passed, steps: 0, is_over: false }
+        Self { chart, passed, steps: 0, followed: 0, is_over: false }
     }
 
     fn name(&self, at: usize) -> &str {
@@ -172,34 +177,46 @@ impl<'c> Flattening<'c> {
         }
     }
 
-    /// What leads on from a leaf: its own transitions, then those of the states around it.
+    /// What leads on from a leaf: its own transitions, then those of the states around it; and the timers of all of these.
     fn lists(&mut self, leaf: usize) -> Lists {
-        let mut lists: Vec<(Trigger, Vec<Way>)> = Vec::new();
-        if self.is_end(leaf) {
+        if self.is_end(leaf) || self.is_over {
             return Vec::new();
         }
-        for state in self.chain(leaf) {
-            for at in 0..self.chart.states[state].ways.len() {
-                let way = self.chart.states[state].ways[at].clone();
-                if matches!(way.trigger, Trigger::Always | Trigger::Done(_)) {
-                    continue;
-                }
-                if matches!(way.trigger, Trigger::After(_)) && state != leaf {
-                    self.lose_timer(state, &way);
-                }
-                match lists.iter_mut().find(|(trigger, _)| *trigger == way.trigger) {
-                    None => lists.push((way.trigger.clone(), vec![way])),
-                    // What comes behind one without a guard is never tried.
-                    Some((_, ways)) if ways.last().is_none_or(|last| last.guard.is_none()) => {}
-                    Some((_, ways)) => ways.push(way),
-                }
-            }
+        let mut lists: Vec<(Trigger, Vec<Way>)> = Vec::new();
+        let chain = self.chain(leaf);
+        for state in &chain {
+            let events = self.chart.states[*state].ways.iter().filter(|way| matches!(way.trigger, Trigger::Event(_)));
+            events.for_each(|way| insert(&mut lists, way.clone()));
+        }
+        // Of timers for the same time that of the outer state fires first: it was set first.
+        for state in chain.iter().rev() {
+            self.timers(*state).into_iter().for_each(|way| insert(&mut lists, way));
         }
         lists
             .into_iter()
             .map(|(trigger, ways)| (trigger, self.followed(leaf, ways)))
             .filter(|(_, l)| !l.is_empty())
             .collect()
+    }
+
+    /// What happens at the times of a state, without what comes to nothing.
+    fn timers(&mut self, state: usize) -> Vec<Way> {
+        let mut lists: Vec<(Trigger, Vec<Way>)> = Vec::new();
+        let timed = self.chart.states[state].ways.iter().filter(|way| matches!(way.trigger, Trigger::After(_)));
+        timed.for_each(|way| insert(&mut lists, way.clone()));
+        let does_nothing = |way: &Way| way.target.is_none() && way.assigns.is_empty();
+        for (_, ways) in &mut lists {
+            while ways.last().is_some_and(does_nothing) {
+                ways.pop();
+            }
+            if let Some(idle) = ways.iter().find(|way| does_nothing(way)) {
+                let message =
+                    "what it does is not carried over, and when its guard holds the others are not to be tried";
+                let remedy = "give it a target, or let the others ask for the opposite";
+                self.chart.problem(idle.place, &idle.path, message, remedy);
+            }
+        }
+        lists.into_iter().flat_map(|(_, ways)| ways).collect()
     }
 
     fn followed(&mut self, leaf: usize, ways: Vec<Way>) -> Vec<Step> {
@@ -231,6 +248,10 @@ impl<'c> Flattening<'c> {
 
     /// Follows `step`, which has come to the leaf `at`, along what happens there by itself, and adds where it may end.
     fn follow(&mut self, step: Step, at: usize, been: &mut Vec<usize>, ends: &mut Vec<Step>) {
+        self.followed += 1;
+        if self.is_over || self.followed > FOLLOWED_MAX {
+            return self.too_many();
+        }
         let mut is_left = false;
         for way in self.unasked(at) {
             let guard = match way.guard.as_ref().map(|guard| guard.after(&step.assigns)) {
@@ -309,10 +330,14 @@ impl<'c> Flattening<'c> {
         self.steps += 1;
         if self.steps <= TRANSITIONS_MAX {
             ends.push(step);
-        } else if !std::mem::replace(&mut self.is_over, true) {
-            let message = format!("on one level it has more than {TRANSITIONS_MAX} transitions");
-            self.chart.problem(Place::default(), "", message, "split the machine into several");
+        } else {
+            self.too_many();
         }
+    }
+
+    fn too_many(&mut self) {
+        self.is_over = true;
+        self.chart.is_too_much(format!("on one level it has more than {TRANSITIONS_MAX} transitions"));
     }
 
     /// Whether a run ends in the leaf.
@@ -321,15 +346,47 @@ impl<'c> Flattening<'c> {
         state.is_final && state.parent == Some(0)
     }
 
-    fn lose_timer(&mut self, state: usize, way: &Way) {
-        let has_others = self.chart.states[state].children.len() > 1;
-        let grandchildren = self.chart.states[state].children.iter().any(|at| !self.is_leaf(*at));
-        if has_others || grandchildren {
-            let message = format!(
-                "the delay is that of the states inside of {:?} together: here it begins anew in each of them",
-                self.name(state)
-            );
-            self.chart.lose(way.place, &way.path, message, "give each of them a delay of its own");
+    /// The timer of a state with others inside goes on while the run moves inside of it. Here each of those has a timer of
+    /// its own, which begins when it is entered: that is another time wherever there are such moves.
+    fn check_timers_around(&mut self, leaves: &[usize], lists: &[Lists], reached: &[bool]) {
+        for state in 0..self.chart.states.len() {
+            let is_timed = |way: &Way| matches!(way.trigger, Trigger::After(_));
+            if self.is_leaf(state) || !self.chart.states[state].ways.iter().any(is_timed) {
+                continue;
+            }
+            let from = leaves.iter().zip(lists).filter(|(leaf, _)| reached[**leaf] && self.is_inside(**leaf, state));
+            let steps = from.flat_map(|(_, lists)| lists).flat_map(|(_, steps)| steps);
+            let moves: Vec<&(Place, String)> = steps
+                .filter(|step| step.target.is_some_and(|target| self.is_inside(target, state)))
+                .map(|step| &step.source)
+                .collect();
+            if !moves.is_empty() {
+                self.check_timers_of(state, &moves);
+            }
+        }
+    }
+
+    fn is_inside(&self, at: usize, around: usize) -> bool {
+        std::iter::successors(Some(at), |at| self.chart.states[*at].parent).any(|at| at == around)
+    }
+
+    /// The timers of `state`, within which there are moves that are written at `moves`.
+    fn check_timers_of(&mut self, state: usize, moves: &[&(Place, String)]) {
+        let of = if state == 0 { "the machine".to_owned() } else { format!("{:?}", self.name(state)) };
+        for way in self.timers(state) {
+            let source = (way.place, way.path.clone());
+            if moves.iter().any(|moved| **moved == source) {
+                let message = format!(
+                    "the delay is that of the states inside of {of} together, and leads to one of them: here it would fire \
+                     there again and again"
+                );
+                self.chart.problem(way.place, &way.path, message, "give each of them a delay of its own");
+            } else {
+                let message = format!(
+                    "the delay is that of the states inside of {of} together: here it begins anew in each of them"
+                );
+                self.chart.lose(way.place, &way.path, message, "give each of them a delay of its own");
+            }
         }
     }
 
@@ -386,6 +443,16 @@ impl<'c> Flattening<'c> {
             let message = format!("on one level it has more than {STATES_MAX} states");
             self.chart.problem(Place::default(), "", message, "split the machine into several");
         }
+    }
+}
+
+/// Puts a transition behind those of its trigger, unless they end with one that is always taken.
+fn insert(lists: &mut Vec<(Trigger, Vec<Way>)>, way: Way) {
+    match lists.iter_mut().find(|(trigger, _)| *trigger == way.trigger) {
+        None => lists.push((way.trigger.clone(), vec![way])),
+        // What comes behind one without a guard is never tried.
+        Some((_, ways)) if ways.last().is_none_or(|last| last.guard.is_none()) => {}
+        Some((_, ways)) => ways.push(way),
     }
 }
 

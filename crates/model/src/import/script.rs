@@ -121,9 +121,23 @@ impl Script {
         }
     }
 
-    /// The same on the data after `assigns`; none: a part of a field is assigned, or of an assigned field asked for.
+    /// The same on the data after `assigns`; none: a part of a field is assigned, or of an assigned field asked for, or it
+    /// would be longer than any expression.
     pub(super) fn after(&self, assigns: &[(String, Self)]) -> Option<Self> {
-        let inside = |inner: &Self| inner.after(assigns).map(Box::new);
+        // Each assignment may use the one before several times.
+        self.replaced(assigns).filter(|script| script.parts() <= BYTES_MAX)
+    }
+
+    fn parts(&self) -> usize {
+        match self {
+            Self::Literal(_) | Self::HasRole(_) | Self::Path { .. } => 1,
+            Self::Not(inner) | Self::Negative(inner) => inner.parts() + 1,
+            Self::Binary(_, left, right) => left.parts() + right.parts() + 1,
+        }
+    }
+
+    fn replaced(&self, assigns: &[(String, Self)]) -> Option<Self> {
+        let inside = |inner: &Self| inner.replaced(assigns).map(Box::new);
         Some(match self {
             Self::Literal(_) | Self::HasRole(_) | Self::Path { of_event: true, .. } => self.clone(),
             Self::Path { fields, .. } => match assigns.iter().rfind(|(field, _)| Some(field) == fields.first()) {
@@ -477,5 +491,16 @@ mod tests {
         assert_eq!(parse("open && x").after(&assigns).unwrap().constant(), Some(false));
         assert_eq!(parse("2 > 1 || x").constant(), Some(true));
         assert!(parse("timer.ms > 1").after(&assigns).is_none());
+    }
+
+    #[test]
+    fn what_doubles_with_each_assign_is_not_carried_over() {
+        let mut value = Script::parse(Language::Ecma, "x + x");
+        for _ in 0..64 {
+            let assigns = value.map(|value| [("x".to_owned(), value)]);
+            let doubled = assigns.map(|assigns| Script::parse(Language::Ecma, "x + x").unwrap().after(&assigns));
+            value = doubled.and_then(|doubled| doubled.ok_or_else(String::new));
+        }
+        assert!(value.is_err());
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! `roxmltree` and not the crate `scxml`: that one passes over what it does not know, and keeps no places.
 
+use std::collections::HashMap;
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::Options;
@@ -9,6 +11,9 @@ use super::chart::{Chart, ChartState, Guard, Trigger, Way};
 use super::script::{Language, Script};
 use crate::Problem;
 use crate::definition::Place;
+use crate::definition::fields::join;
+use crate::definition::lines::Lines;
+use crate::limits::ASSIGNS_MAX;
 
 /// The namespace of SCXML's elements; texts without any are read too.
 const NAMESPACE: &str = "http://www.w3.org/2005/07/scxml";
@@ -27,42 +32,71 @@ const ELEMENTS_DEEP_MAX: usize = 128;
 /// # Errors
 /// Where the text is no XML.
 pub(super) fn read(text: &str, options: &Options) -> Result<Chart, Vec<Problem>> {
-    check_depth(text)?;
+    read_by(text, options).map(|reader| reader.chart)
+}
+
+fn read_by<'t>(text: &'t str, options: &'t Options) -> Result<Reader<'t>, Vec<Problem>> {
+    let lines = Lines::new(text);
+    check_depth(text, &lines)?;
     // Entities of a DTD can stand for more than any text: they are refused with it.
     let parsing = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, parsing).map_err(|error| vec![syntax_problem(&error)])?;
     let root = document.root_element();
-    let mut reader = Reader { chart: Chart::default(), options, targets: Vec::new(), ids: Vec::new() };
+    let mut reader = Reader { chart: Chart::default(), options, lines, targets: Vec::new(), ids: HashMap::new() };
     if root.tag_name().name() != "scxml" {
         let message = format!("the element <{}> is no machine", root.tag_name().name());
-        reader.chart.problem(place(root), "", message, "write `<scxml ...>`");
-        return Ok(reader.chart);
+        reader.chart.problem(reader.lines.place(root.range().start), "", message, "write `<scxml ...>`");
+        return Ok(reader);
     }
     reader.root(root);
     reader.resolve();
     reader.attach_done();
-    Ok(reader.chart)
+    Ok(reader)
 }
 
-/// The parser recurses on elements; a stack is finite.
-fn check_depth(text: &str) -> Result<(), Vec<Problem>> {
+/// The parser recurses on elements; a stack is finite. Reads the text once.
+fn check_depth(text: &str, lines: &Lines<'_>) -> Result<(), Vec<Problem>> {
     let mut depth = 0_usize;
-    for (at, _) in text.match_indices('<') {
-        let rest = &text.as_bytes()[at + 1..];
-        match rest.first() {
-            Some(b'/') => depth = depth.saturating_sub(1),
-            Some(b'!' | b'?') | None => {}
-            Some(_) => {
-                let end = text[at..].find('>').map_or(text.len(), |end| at + end);
-                depth += usize::from(!text[at..end].ends_with('/'));
+    let mut at = 0;
+    let past = |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |found| from + found + end.len());
+    while let Some(begin) = text[at..].find('<').map(|found| at + found) {
+        let rest = &text[begin..];
+        at = match () {
+            () if rest.starts_with("<!--") => past(begin + 4, "-->"),
+            () if rest.starts_with("<![CDATA[") => past(begin, "]]>"),
+            () if rest.starts_with("<?") => past(begin, "?>"),
+            () if rest.starts_with("<!") => past(begin, ">"),
+            () if rest.starts_with("</") => {
+                depth = depth.saturating_sub(1);
+                past(begin, ">")
             }
-        }
+            () => {
+                let (end, is_empty) = tag(text, begin);
+                depth += usize::from(!is_empty);
+                end
+            }
+        };
         if depth > ELEMENTS_DEEP_MAX {
             let message = format!("elements are nested more than {ELEMENTS_DEEP_MAX} deep");
-            return Err(vec![Problem::at(Place::of(text, at), "", message, "nest less deeply")]);
+            return Err(vec![Problem::at(lines.place(begin), "", message, "nest less deeply")]);
         }
     }
     Ok(())
+}
+
+/// Where the tag that begins at `begin` ends, and whether its element has nothing inside. `>` and `/` may stand in the
+/// values of attributes.
+fn tag(text: &str, begin: usize) -> (usize, bool) {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate().skip(begin + 1) {
+        match (quote, byte) {
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            (None, b'>') => return (at + 1, text.as_bytes()[at - 1] == b'/'),
+            _ => {}
+        }
+    }
+    (text.len(), false)
 }
 
 fn syntax_problem(error: &roxmltree::Error) -> Problem {
@@ -71,11 +105,6 @@ fn syntax_problem(error: &roxmltree::Error) -> Problem {
     let full = error.to_string();
     let message = full.rsplit_once(" at ").map_or(full.as_str(), |(message, _)| message);
     Problem::at(place, "", format!("not XML: {message}"), "write well-formed XML, without a DTD")
-}
-
-fn place(node: Node<'_, '_>) -> Place {
-    let pos = node.document().text_pos_at(node.range().start);
-    Place { line: pos.row.into(), column: pos.col.into() }
 }
 
 /// The children that are SCXML's; those of other namespaces mean something to other tools.
@@ -96,17 +125,24 @@ struct Pending {
 struct Reader<'o> {
     chart: Chart,
     options: &'o Options,
+    lines: Lines<'o>,
     targets: Vec<Pending>,
-    ids: Vec<(String, usize)>,
+    ids: HashMap<String, usize>,
 }
 
 impl Reader<'_> {
+    /// Where an element stands. (The parser's own count of lines begins at the text's beginning each time.)
+    fn place(&self, node: Node<'_, '_>) -> Place {
+        self.lines.place(node.range().start)
+    }
+
     fn root(&mut self, node: Node<'_, '_>) {
         self.chart.name = node.attribute("name").map(str::to_owned);
-        let at = self.chart.add(None, ChartState { place: place(node), path: "scxml".into(), ..ChartState::default() });
+        let at =
+            self.chart.add(None, ChartState { place: self.place(node), path: "scxml".into(), ..ChartState::default() });
         if let Some(model) = node.attribute("datamodel").filter(|model| !["ecmascript", "null"].contains(model)) {
             let message = format!("the data model {model:?} is not known: its expressions are read as ECMAScript");
-            self.chart.lose(place(node), "scxml", message, "write `datamodel=\"ecmascript\"`");
+            self.chart.lose(self.place(node), "scxml", message, "write `datamodel=\"ecmascript\"`");
         }
         self.inside(at, node, "scxml", 1);
     }
@@ -114,15 +150,15 @@ impl Reader<'_> {
     fn inside(&mut self, at: usize, node: Node<'_, '_>, path: &str, depth: usize) {
         if depth > DEPTH_MAX {
             let message = format!("states are nested more than {DEPTH_MAX} deep");
-            return self.chart.problem(place(node), path, message, "nest less deeply");
+            return self.chart.problem(self.place(node), path, message, "nest less deeply");
         }
         if let Some(initial) = node.attribute("initial") {
-            self.target(at, None, initial, place(node), path);
+            self.target(at, None, initial, self.place(node), path);
         }
         for (n, element) in elements(node).enumerate() {
             let name = element.tag_name().name();
             let own = element.attribute("id").map_or_else(|| format!("{name}[{n}]"), str::to_owned);
-            let path = format!("{path}.{own}");
+            let path = join(path, &own);
             match name {
                 "state" | "final" => self.state(at, element, &path, depth),
                 "transition" => self.transition(at, element, &path),
@@ -133,16 +169,16 @@ impl Reader<'_> {
                 "invoke" => {
                     let what = element.attribute("id").or(element.attribute("src")).unwrap_or("a service").to_owned();
                     let remedy = format!("whoever does its work sends done.invoke.{what}");
-                    self.chart.lose(place(element), &path, format!("{what:?} is not invoked"), remedy);
+                    self.chart.lose(self.place(element), &path, format!("{what:?} is not invoked"), remedy);
                 }
                 "script" => self.executable(element, "<script>", &path),
                 "donedata" => {
                     let message = "the data of <donedata> is not carried over";
-                    self.chart.lose(place(element), &path, message, "assign it in the transition that leads here");
+                    self.chart.lose(self.place(element), &path, message, "assign it in the transition that leads here");
                 }
                 _ => {
                     let message = format!("the element <{name}> is not known here");
-                    self.chart.lose(place(element), &path, message, "remove it if it means nothing");
+                    self.chart.lose(self.place(element), &path, message, "remove it if it means nothing");
                 }
             }
         }
@@ -160,37 +196,40 @@ impl Reader<'_> {
             "parallel" => "make a workflow of each region",
             _ => "let the transitions lead to the state that is meant",
         };
-        self.chart.problem(place(element), path, message, remedy);
+        self.chart.problem(self.place(element), path, message, remedy);
     }
 
     fn state(&mut self, parent: usize, node: Node<'_, '_>, path: &str, depth: usize) {
         let generated = format!("{}{}", node.tag_name().name(), self.chart.states.len());
         let name = node.attribute("id").unwrap_or(&generated).to_owned();
+        if self.chart.is_full() || self.chart.is_too_long(&name, self.place(node), path) {
+            return;
+        }
         let is_final = node.tag_name().name() == "final";
         let state = ChartState {
             name: name.clone(),
             is_final,
-            place: place(node),
+            place: self.place(node),
             path: path.to_owned(),
             ..ChartState::default()
         };
         let at = self.chart.add(Some(parent), state);
-        if self.ids.iter().any(|(known, _)| *known == name) {
+        if self.ids.contains_key(&name) {
             let message = format!("the id {name:?} is given twice");
-            self.chart.problem(place(node), path, message, "give one of them another id");
+            self.chart.problem(self.place(node), path, message, "give one of them another id");
         }
-        self.ids.push((name, at));
+        self.ids.entry(name).or_insert(at);
         self.inside(at, node, path, depth + 1);
     }
 
     fn initial(&mut self, at: usize, node: Node<'_, '_>, path: &str) {
         let Some(transition) = elements(node).find(|element| element.tag_name().name() == "transition") else {
-            return self.chart.problem(place(node), path, "<initial> has no transition", "name a state");
+            return self.chart.problem(self.place(node), path, "<initial> has no transition", "name a state");
         };
         self.executable(transition, "<initial>", path);
         match transition.attribute("target") {
-            Some(target) => self.target(at, None, target, place(transition), path),
-            None => self.chart.problem(place(node), path, "<initial> has no target", "name a state"),
+            Some(target) => self.target(at, None, target, self.place(transition), path),
+            None => self.chart.problem(self.place(node), path, "<initial> has no target", "name a state"),
         }
     }
 
@@ -223,19 +262,23 @@ impl Reader<'_> {
             Some(events) => events.split_whitespace().filter_map(|event| self.event(event, node, path)).collect(),
         };
         for trigger in triggers {
+            if self.chart.is_full() {
+                return;
+            }
             let way = self.chart.states[at].ways.len();
             if let Some(target) = node.attribute("target") {
-                self.target(at, Some(way), target, place(node), path);
+                self.target(at, Some(way), target, self.place(node), path);
             }
-            self.chart.states[at].ways.push(Way {
+            let way = Way {
                 trigger,
                 guard: guard.clone(),
                 target: None,
                 assigns: assigns.clone(),
                 description: None,
-                place: place(node),
+                place: self.place(node),
                 path: path.to_owned(),
-            });
+            };
+            self.chart.add_way(at, way);
         }
     }
 
@@ -244,12 +287,12 @@ impl Reader<'_> {
         let name = event.strip_suffix(".*").or(event.strip_suffix('.')).unwrap_or(event);
         if name == "*" || name.is_empty() {
             let message = "the wildcard \"*\" is not carried over: events are named";
-            self.chart.lose(place(node), path, message, "name the events");
+            self.chart.lose(self.place(node), path, message, "name the events");
             return None;
         }
         if name != event {
             let message = format!("{event:?} stands for all events that begin so; here it is the event {name:?} alone");
-            self.chart.lose(place(node), path, message, "name the events");
+            self.chart.lose(self.place(node), path, message, "name the events");
         }
         match name.strip_prefix("done.state.") {
             Some(state) => Some(Trigger::Done(state.to_owned())),
@@ -259,11 +302,11 @@ impl Reader<'_> {
 
     fn guard(&mut self, text: &str, node: Node<'_, '_>, path: &str) -> Option<Guard> {
         if self.options.guards.contains_key(text) {
-            return self.chart.given_guard(self.options, text, place(node), path, "");
+            return self.chart.given_guard(self.options, text, self.place(node), path, "");
         }
         match Script::parse(Language::Ecma, text) {
             Ok(script) => Some(Guard::Script(script)),
-            Err(why) => self.chart.given_guard(self.options, text, place(node), path, &why),
+            Err(why) => self.chart.given_guard(self.options, text, self.place(node), path, &why),
         }
     }
 
@@ -280,14 +323,16 @@ impl Reader<'_> {
             let value = Script::parse(Language::Ecma, element.attribute("expr").unwrap_or_default());
             // Those before it have been made: it sees what they assigned.
             match (Script::parse(Language::Ecma, location), value.map(|value| value.after(&assigns))) {
-                (Ok(Script::Path { of_event: false, mut fields }), Ok(Some(value))) if fields.len() == 1 => {
+                (Ok(Script::Path { of_event: false, mut fields }), Ok(Some(value)))
+                    if fields.len() == 1 && assigns.len() < ASSIGNS_MAX =>
+                {
                     assigns.retain(|(field, _)| *field != fields[0]);
                     assigns.extend(fields.pop().map(|field| (field, value)));
                 }
                 _ => {
                     let message = format!("the assignment to {location:?} cannot be carried over");
                     let remedy = "assign a field by an expression that means the same in CEL";
-                    self.chart.problem(place(element), path, message, remedy);
+                    self.chart.problem(self.place(element), path, message, remedy);
                 }
             }
         }
@@ -295,23 +340,40 @@ impl Reader<'_> {
     }
 
     fn content(&mut self, element: Node<'_, '_>, path: &str) {
-        let name = element.tag_name().name();
-        let about = ["event", "label", "expr", "src"].iter().find_map(|name| element.attribute(*name));
-        let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
-        let message = format!("<{name}>{about} is not carried over");
-        self.chart.lose(place(element), path, message, "do this where the run is watched");
+        self.lose_content(element, "", path);
     }
 
     /// Executable content of which nothing is carried over.
     fn executable(&mut self, node: Node<'_, '_>, what: &str, path: &str) {
         if what == "<script>" {
             let message = format!("{what} is not carried over");
-            return self.chart.lose(place(node), path, message, "do this where the run is watched");
+            return self.chart.lose(self.place(node), path, message, "do this where the run is watched");
         }
         for element in elements(node) {
-            let message = format!("<{}> in {what} is not carried over", element.tag_name().name());
-            self.chart.lose(place(element), path, message, "do this where the run is watched, or in a transition");
+            self.lose_content(element, &format!(" in {what}"), path);
         }
+    }
+
+    /// Says what is not done. An event that is sent later is a timer, which is written in another way here.
+    fn lose_content(&mut self, element: Node<'_, '_>, within: &str, path: &str) {
+        const TELLING: [&str; 7] = ["event", "label", "expr", "src", "sendid", "delay", "delayexpr"];
+        let name = element.tag_name().name();
+        let about: Vec<String> = TELLING
+            .iter()
+            .filter_map(|name| element.attribute(*name).map(|value| (*name, value)))
+            .map(|(name, value)| if name.starts_with("delay") { format!("{name} {value}") } else { value.to_owned() })
+            .collect();
+        let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
+        let message = format!("<{name}>{about}{within} is not carried over");
+        let is_timer = name == "send" && (element.has_attribute("delay") || element.has_attribute("delayexpr"));
+        let remedy = match name {
+            "send" if is_timer => {
+                "give the state an `after` with that time in the definition; leaving the state cancels it"
+            }
+            "cancel" => "leaving a state cancels its timers here",
+            _ => "do this where the run is watched",
+        };
+        self.chart.lose(self.place(element), path, message, remedy);
     }
 
     fn datamodel(&mut self, node: Node<'_, '_>, path: &str) {
@@ -328,19 +390,25 @@ impl Reader<'_> {
         let start: crate::Data = data.iter().map(value).collect();
         let message = "the data that it begins with is not carried over: data comes with the start";
         let remedy = format!("lockkeeper start WORKFLOW/ID --data '{}'", serde_json::Value::Object(start));
-        self.chart.lose(place(*first), path, message, remedy);
+        self.chart.lose(self.place(*first), path, message, remedy);
     }
 
     fn resolve(&mut self) {
         for Pending { from, way, target, place, path } in std::mem::take(&mut self.targets) {
-            let Some(found) = self.ids.iter().find(|(id, _)| *id == target).map(|(_, at)| *at) else {
-                let hint = crate::definition::suggestion::hint(&target, self.ids.iter().map(|(id, _)| id.as_str()));
+            let Some(found) = self.ids.get(&target).copied() else {
+                let known = self.chart.states.iter().skip(1).map(|state| state.name.as_str());
+                let hint = crate::definition::suggestion::hint(&target, known);
                 let message = format!("there is no state {target:?}{hint}");
                 self.chart.problem(place, &path, message, "write the id of a state");
                 continue;
             };
             match way {
-                Some(way) => self.chart.states[from].ways[way].target = Some(found),
+                // It is not there if its event was refused.
+                Some(way) => {
+                    if let Some(way) = self.chart.states[from].ways.get_mut(way) {
+                        way.target = Some(found);
+                    }
+                }
                 // Not necessarily a child: any state inside.
                 None if self.is_inside(found, from) => self.chart.states[from].initial = Some(found),
                 None => {
@@ -371,5 +439,49 @@ impl Reader<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A megabyte in one line, all of it named as lost with its place.
+    #[test]
+    fn places_do_not_cost_more_the_later_they_are() {
+        const LOSSES: usize = 60_000;
+        let text = format!(
+            "<scxml name='m'><state id='a'><onentry>{}</onentry><transition event='x' target='z'/></state><final id='z'/></scxml>",
+            "<log label='é'/>".repeat(LOSSES)
+        );
+        assert!(text.len() > 1_000_000);
+        let options = Options::default();
+        let reader = read_by(&text, &options).unwrap();
+        assert_eq!(reader.chart.lost.len(), LOSSES);
+        assert!(reader.lines.looked() < LOSSES * 1_024, "{} bytes were looked at", reader.lines.looked());
+        let last = &reader.chart.lost[LOSSES - 1];
+        assert_eq!((last.line, last.column), (1, 40 + 16 * (LOSSES as u64 - 1)));
+    }
+
+    #[test]
+    fn depth_is_counted_as_the_parser_counts_it() {
+        let deep = |text: &str| check_depth(text, &Lines::new(text)).is_err();
+        let nested = |open: &str| open.repeat(ELEMENTS_DEEP_MAX + 1);
+        for open in [
+            "<a>",
+            "<a b='/>'>",
+            "<a b=\"'/>\" c='>'>",
+            "<!-- <b/> </c> --><a>",
+            "<![CDATA[</a>]]><a>",
+            "<?x </a>?><a>",
+        ] {
+            assert!(deep(&nested(open)), "{open}");
+        }
+        for open in ["<a/>", "<a b='>'/>", "<a></a>", "<!-- <a> -->", "<![CDATA[<a>]]>", "<?x <a>?>", "</a>"] {
+            assert!(!deep(&nested(open)), "{open}");
+        }
+        // Each tag seems to end where the last one does.
+        assert!(!deep(&format!("{}/>", "<a ".repeat(300_000))));
+        assert!(!deep(&"<!--".repeat(250_000)));
     }
 }

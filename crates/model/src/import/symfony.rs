@@ -166,8 +166,7 @@ impl Reader<'_> {
         match &node.value {
             Value::Map(fields) => {
                 for Field { name, place: _, node } in fields {
-                    let at = self.place(name.clone(), node, &join(path, name));
-                    self.place_fields(at, node, &join(path, name));
+                    self.place(name.clone(), node, &join(path, name));
                 }
             }
             Value::List(items) => {
@@ -175,10 +174,7 @@ impl Reader<'_> {
                     let path = format!("{path}[{n}]");
                     let name = text(item).or_else(|| field(item, "name").and_then(|name| text(&name.node)));
                     match name {
-                        Some(name) => {
-                            let at = self.place(name, item, &path);
-                            self.place_fields(at, item, &path);
-                        }
+                        Some(name) => self.place(name, item, &path),
                         None => self.chart.problem(item.place, &path, "a place has no name", "write its name"),
                     }
                 }
@@ -190,11 +186,16 @@ impl Reader<'_> {
         }
     }
 
-    fn place(&mut self, name: String, node: &Node, path: &str) -> usize {
+    fn place(&mut self, name: String, node: &Node, path: &str) {
+        if self.chart.is_full() || self.chart.is_too_long(&name, node.place, path) {
+            return;
+        }
         if self.find(&name).is_some() {
             self.chart.problem(node.place, path, format!("the place {name:?} is written twice"), "keep one of them");
         }
-        self.chart.add(Some(0), ChartState { name, place: node.place, path: path.to_owned(), ..ChartState::default() })
+        let state = ChartState { name, place: node.place, path: path.to_owned(), ..ChartState::default() };
+        let at = self.chart.add(Some(0), state);
+        self.place_fields(at, node, path);
     }
 
     fn place_fields(&mut self, at: usize, node: &Node, path: &str) {
@@ -318,7 +319,10 @@ impl Reader<'_> {
                 continue;
             };
             let (Some(from), Some(_)) = (self.known(&from, node, &from_path), target) else { continue };
-            self.chart.states[from].ways.push(Way {
+            if self.chart.is_full() {
+                return;
+            }
+            let way = Way {
                 trigger: Trigger::Event(name.to_owned()),
                 guard: guard.clone(),
                 target,
@@ -326,7 +330,8 @@ impl Reader<'_> {
                 description: description.clone(),
                 place: node.place,
                 path: path.to_owned(),
-            });
+            };
+            self.chart.add_way(from, way);
         }
     }
 

@@ -89,6 +89,9 @@ struct Reader<'o> {
 
 impl Reader<'_> {
     fn state(&mut self, parent: Option<usize>, key: &str, node: &Node, path: &str, depth: usize) {
+        if self.chart.is_full() || self.chart.is_too_long(key, node.place, path) {
+            return;
+        }
         let name = match parent {
             Some(parent) if parent != 0 => format!("{}.{key}", self.chart.states[parent].name),
             _ => key.to_owned(),
@@ -287,6 +290,9 @@ impl Reader<'_> {
     }
 
     fn way(&mut self, at: usize, trigger: &Trigger, node: &Node, path: &str) {
+        if self.chart.is_full() {
+            return;
+        }
         let mut way = Way {
             trigger: trigger.clone(),
             guard: None,
@@ -331,7 +337,7 @@ impl Reader<'_> {
             let path = path.to_owned();
             self.targets.push(Pending { from: at, way, target, reenters, place: node.place, path });
         }
-        self.chart.states[at].ways.push(way);
+        self.chart.add_way(at, way);
     }
 
     fn target(&mut self, node: &Node, path: &str) -> Option<String> {
@@ -405,7 +411,8 @@ impl Reader<'_> {
             };
             // The visit goes on unless it is to be entered again.
             let stays = found == pending.from && !pending.reenters && self.chart.states[found].children.is_empty();
-            let way = &mut self.chart.states[pending.from].ways[way];
+            // It is not there if its event was refused.
+            let Some(way) = self.chart.states[pending.from].ways.get_mut(way) else { continue };
             if !stays || way.trigger == Trigger::Always {
                 way.target = Some(found);
             }

@@ -193,6 +193,231 @@ fn what_would_be_another_machine_is_refused() {
     }
 }
 
+/// A machine of XState by its states.
+fn machine_of(initial: &str, states: &str) -> String {
+    format!("{{\"id\": \"m\", \"initial\": \"{initial}\", \"states\": {{{states}}}}}")
+}
+
+/// A delay belongs to the state that it is written in, and goes on while the run stays in it
+/// (<https://stately.ai/docs/delayed-transitions>).
+#[test]
+fn delays_of_xstate_are_timers() {
+    let text = machine_of(
+        "a",
+        r#""a": {"after": {"1500": "b", "60000": {"target": "a", "reenter": true}, "2000": "a"}},
+           "b": {"on": {"again": "b"}, "after": {"1000": [{"guard": "g", "target": "a"}, {"target": "z"}]}}, "z": {"type": "final"}"#,
+    );
+    let imported = read(&text, Source::XState, &with_guards(&[("g", "data.g")]));
+    insta::assert_snapshot!(imported.text, @r#"
+    workflow: m
+    initial: a
+    states:
+      a:
+        after:
+          1500ms: b
+          1m: a
+      b:
+        on:
+          again: {}
+        after:
+          1s:
+            - {target: a, guard: "data.g"}
+            - z
+      z: {type: final}
+    "#);
+    assert_eq!(told(&imported), [""; 0], "to stay where it is is to do nothing");
+    Case::new(&imported.text).run(
+        "ann start data={\"g\":false} -> started v1 a\n\
+         timer fire until=2 -> already_applied v1 a, stays\n\
+         timer fire until=3 -> applied v2 b\n\
+         timer fire until=9 -> applied v3 z completed",
+    );
+}
+
+/// The timer of a state with others inside goes on while the run moves within it. That cannot be written here, so it is said
+/// wherever it makes a difference, and only there.
+#[test]
+fn delays_around_other_states_are_carried_over_or_named() {
+    let around = |inside: &str, on: &str| {
+        machine_of(
+            "p",
+            &format!(
+                r#""p": {{"initial": "x", "after": {{"5000": "z"}}, {on} "states": {{{inside}}}}}, "q": {{"on": {{"back": "p.y", "end": "z"}}}}, "z": {{"type": "final"}}"#
+            ),
+        )
+    };
+    let named = "the delay is that of the states inside of \"p\" together: here it begins anew in each of them";
+    for (inside, on, moves) in [
+        (r##""x": {"on": {"go": "#m.q"}}, "y": {"on": {"go": "#m.q"}}"##, "", false),
+        (r##""x": {"on": {"go": "y", "out": "#m.q"}}, "y": {}"##, "", true),
+        (r##""x": {"on": {"go": "#m.q"}}, "y": {}"##, r##""on": {"reset": ".x"},"##, true),
+        (r##""x": {"always": "y"}, "y": {"on": {"go": "#m.q"}}"##, "", false),
+        (
+            r##""x": {"on": {"again": {"target": "x", "reenter": true}, "out": "#m.q"}}, "y": {"on": {"go": "#m.q"}}"##,
+            "",
+            true,
+        ),
+        (r##""x": {"on": {"stay": "x", "out": "#m.q"}}, "y": {"on": {"go": "#m.q"}}"##, "", false),
+    ] {
+        let imported = read(&around(inside, on), Source::XState, &Options::default());
+        let told = told(&imported);
+        assert_eq!(told.iter().any(|said| said.contains(named)), moves, "{inside}\n{told:?}\n{}", imported.text);
+        assert!(imported.text.matches("5s: z").count() >= 1, "{}", imported.text);
+    }
+    // Fired once there, it would fire in the state that it leads to again, and again.
+    let inwards = machine_of(
+        "p",
+        r#""p": {"initial": "x", "after": {"5000": ".y"}, "on": {"end": "z"}, "states": {"x": {}, "y": {}}}, "z": {"type": "final"}"#,
+    );
+    assert!(refused(&inwards, Source::XState).contains("here it would fire there again and again"));
+    let whole = r#"{"id": "m", "initial": "a", "after": {"1000": ".b"}, "states": {"a": {"on": {"go": "b"}}, "b": {"on": {"go": "a"}}}}"#;
+    assert!(refused(whole, Source::XState).contains("inside of the machine together, and leads to one of them"));
+}
+
+/// Of two timers for the same time the outer one was set first, and fires first.
+#[test]
+fn of_equal_delays_the_outer_one_is_tried_first() {
+    let text = machine_of(
+        "p",
+        r#""p": {"initial": "x", "after": {"5000": {"guard": "g", "target": "o"}}, "states": {"x": {"after": {"5000": "i"}}, "i": {"type": "final"}}, "onDone": "z"},
+           "o": {"type": "final"}, "z": {"type": "final"}"#,
+    );
+    let imported = read(&text, Source::XState, &with_guards(&[("g", "data.g")]));
+    assert!(imported.text.contains("- {target: o, guard: \"data.g\"}\n            - z\n"), "{}", imported.text);
+}
+
+#[test]
+fn delays_that_cannot_be_carried_over_are_named() {
+    for (after, expected) in [
+        (r#"{"SLOW": "z"}"#, "the delay \"SLOW\" is computed elsewhere (write milliseconds)"),
+        (r#"{"1.5": "z"}"#, "the delay \"1.5\" is computed elsewhere"),
+        (r#"{"0": "z"}"#, "the time \"0ms\" is out of bounds"),
+        (r#"{"999999999999999": "z"}"#, "is out of bounds"),
+        (r#"[{"delay": 1000, "target": "z"}]"#, "a block of fields, not a list"),
+        (
+            r#"{"1000": [{"guard": "isValid", "actions": "log"}, "z"]}"#,
+            "what it does is not carried over, and when its guard holds",
+        ),
+    ] {
+        let text =
+            machine_of("a", &format!(r#""a": {{"on": {{"x": "z"}}, "after": {after}}}, "z": {{"type": "final"}}"#));
+        let problems = match import(&text, Source::XState, &with_guards(&[("isValid", "data.ok")])) {
+            Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect::<String>(),
+            Ok(imported) => panic!("{after}\n{}", imported.text),
+        };
+        assert!(problems.contains(expected), "{after}\n{problems}");
+    }
+    // Actions alone: nothing is left of the timer, and that is said.
+    let text =
+        machine_of("a", r#""a": {"on": {"x": "z"}, "after": {"1000": {"actions": "log"}}}, "z": {"type": "final"}"#);
+    let imported = read(&text, Source::XState, &Options::default());
+    assert!(!imported.text.contains("after"), "{}", imported.text);
+    assert_eq!(told(&imported).len(), 1, "{:?}", told(&imported));
+}
+
+/// SCXML has no timers but events that are sent later, and taken back (<https://www.w3.org/TR/scxml/#send>).
+#[test]
+fn delayed_events_of_scxml_are_named_with_their_time() {
+    let text = "<scxml name='m' initial='a'>
+  <state id='a'>
+    <onentry><send event='late' id='t' delay='5s'/><send event='later' delayexpr='n'/></onentry>
+    <onexit><cancel sendid='t'/></onexit>
+    <transition event='late' target='z'><send event='tell'/></transition>
+    <transition event='later' target='z'/>
+  </state>
+  <final id='z'/>
+</scxml>";
+    let imported = read(text, Source::Scxml, &Options::default());
+    let timer = "give the state an `after` with that time in the definition; leaving the state cancels it";
+    assert_eq!(
+        told(&imported),
+        [
+            format!("lost 3:14: scxml.a.onentry[0]: <send> (late, delay 5s) in <onentry> is not carried over ({timer})"),
+            format!("lost 3:52: scxml.a.onentry[0]: <send> (later, delayexpr n) in <onentry> is not carried over ({timer})"),
+            "lost 4:13: scxml.a.onexit[1]: <cancel> (t) in <onexit> is not carried over (leaving a state cancels its timers here)".to_owned(),
+            "lost 5:41: scxml.a.transition[2]: <send> (tell) is not carried over (do this where the run is watched)".to_owned(),
+        ]
+    );
+    Case::new(&imported.text).run("ann start -> started v1 a\nann late -> applied v2 z completed");
+}
+
+/// Places by name with metadata, and transitions of one name from different places
+/// (<https://symfony.com/doc/current/workflow.html>).
+#[test]
+fn places_and_transitions_of_symfony_in_each_of_their_forms() {
+    let text = "
+framework:
+  workflows:
+    other: {type: state_machine, places: [x], transitions: {}}
+    blog_post:
+      type: state_machine
+      initial_marking: [draft]
+      places:
+        draft: {metadata: {description: being written}}
+        reviewed: ~
+        published: ~
+        rejected: ~
+      transitions:
+        - {name: to_review, from: draft, to: reviewed}
+        - {name: publish, from: reviewed, to: published, guard: \"is_granted('ROLE_EDITOR')\"}
+        - {name: publish, from: draft, to: published, guard: 'subject.trusted'}
+        - {name: reject, from: [draft, reviewed], to: rejected}
+";
+    let options = Options { workflow: Some(WorkflowName::new("blog-post").unwrap()), ..Options::default() };
+    let imported = read(text, Source::Symfony, &options);
+    assert_eq!(imported.lost, [], "{:?}", told(&imported));
+    Case::new(&imported.text).run(
+        "ann start data={\"trusted\":false} -> started v1 draft\n\
+         bob publish -> guard_rejected: the guard does not hold: data.trusted\n\
+         bob to_review -> applied v2 reviewed\n\
+         bob[ROLE_EDITOR] publish -> applied v3 published completed",
+    );
+    Case::new(&imported.text).run("ann start data={} -> started v1 draft\nann reject -> applied v2 rejected completed");
+}
+
+/// What would be more than any definition is refused before it is made: short texts can stand for very much.
+#[test]
+fn machines_that_would_grow_without_bound_are_refused() {
+    let guards = with_guards(&[("g", "data.g"), ("h", "data.h")]);
+    let refused = |text: &str, source| match import(text, source, &guards) {
+        Ok(imported) => panic!("{} bytes", imported.text.len()),
+        Err(problems) => {
+            assert!(problems.len() <= 100, "{}", problems.len());
+            problems.iter().map(|problem| format!("{problem}\n")).collect::<String>()
+        }
+    };
+    // Each state is left without an event by forty ways to each other state.
+    let ways = |at: usize| {
+        let way = |to: usize| format!(r#"{{"guard": "{}", "target": "s{}"}}"#, ["g", "h"][to % 2], (at + to) % 40);
+        (1..40).map(way).collect::<Vec<_>>().join(", ")
+    };
+    let states: Vec<String> =
+        (0..40).map(|at| format!(r#""s{at}": {{"on": {{"e": "s1"}}, "always": [{}]}}"#, ways(at))).collect();
+    let many = refused(&machine_of("s0", &states.join(", ")), Source::XState);
+    assert!(many.contains("on one level it has more than 5000 transitions"), "{many}");
+    let states: Vec<String> = (0..3_000).map(|at| format!(r#""s{at}": {{}}"#)).collect();
+    let many = refused(&machine_of("s0", &states.join(", ")), Source::XState);
+    assert!(many.contains("it has more than 2000 states"), "{many}");
+    let states = (0..30_000).map(|at| format!("<state id='s{at}'/>")).collect::<String>();
+    assert!(
+        refused(&format!("<scxml name='m'>{states}</scxml>"), Source::Scxml).contains("it has more than 2000 states")
+    );
+    let events = (0..50_000).map(|at| format!("e{at} ")).collect::<String>();
+    let text = format!("<scxml name='m'><state id='a'><transition event='{events}' target='a'/></state></scxml>");
+    assert!(refused(&text, Source::Scxml).contains("it has more than 5000 transitions"));
+    // Each assignment is twice the one before.
+    let doubled = "<assign location='x' expr='x + x'/>".repeat(64);
+    let text = format!(
+        "<scxml name='m'><state id='a'><transition event='e' target='a'>{doubled}</transition></state></scxml>"
+    );
+    assert!(refused(&text, Source::Scxml).contains("the assignment to \"x\" cannot be carried over"));
+    // A name that is as long as the text is no part of each path below.
+    let long = "n".repeat(500_000);
+    let inside = (0..2_000).map(|at| format!(r#""f{at}": 1"#)).collect::<Vec<_>>().join(", ");
+    let text = machine_of("a", &format!(r#""a": {{"{long}": 1, "states": {{"{long}": {{{inside}}}}}}}"#));
+    assert!(refused(&text, Source::XState).contains("the name of the state has more than 128 bytes"));
+}
+
 #[test]
 fn a_name_is_asked_for_where_there_is_none() {
     let text = "places: [a, b]\ntransitions: {x: {from: a, to: b}}\n";

@@ -150,7 +150,8 @@ fn schemas_that_cost_too_much_or_lead_elsewhere_are_refused() {
         ("{$schema: 'http://json-schema.org/draft-07/schema#'}", "only JSON Schema 2020-12 is known"),
         ("{properties: {a: {pattern: '(a'}}}", "not a JSON schema"),
         ("{properties: {a: {pattern: '(?=a)b'}}}", "not a JSON schema"),
-        ("{properties: {a: {pattern: '(\\\\w{100}){100}'}}}", "not a JSON schema"),
+        ("{properties: {a: {pattern: '(\\\\w{100}){100}'}}}", "4:38 a byte of data may take 10100 steps"),
+        ("{properties: {a: {pattern: '^(\\pL{25}){10}$'}}}", "not a JSON schema"),
         (
             &format!("{{properties: {{a: {{anyOf: [{}]}}}}}}", many.join(", ")),
             "41 parts of the schema look at the same value",
@@ -163,6 +164,67 @@ fn schemas_that_cost_too_much_or_lead_elsewhere_are_refused() {
     let text = "workflow: w\ninitial: a\ndata: {shape: {}}\nstates: {a: {on: {x: z}}, z: {type: final}}\n";
     let problems = Definition::read(text, Format::Yaml).unwrap_err();
     assert!(problems[0].message.contains("unknown field \"shape\""), "{problems:?}");
+}
+
+/// What a byte of data costs is told from the sizes of patterns and lists, too.
+#[test]
+fn schemas_are_priced_by_what_is_in_them() {
+    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let texts = (0..5_000).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
+    let pairs = (0..600).map(|n| format!("a{n}: [b]")).collect::<Vec<_>>().join(", ");
+    let counted = "{pattern: '^[a-z]{1,100}$'}";
+    for (schema, expected) in [
+        ("{properties: {a: {pattern: '^[a-z]{1,300}$'}}}".to_owned(), "4:38 a byte of data may take 300 steps"),
+        (
+            format!("{{properties: {{a: {{items: {{enum: [{}]}}}}}}}}", numbers(600)),
+            "a byte of data may take 300 steps",
+        ),
+        (format!("{{items: {{dependentRequired: {{{pairs}}}}}}}"), "a byte of data may take 600 steps"),
+        (format!("{{additionalProperties: {{allOf: [{counted}, {counted}, {counted}]}}}}"), "may take 300 steps"),
+        (
+            format!(
+                "{{properties: {{a: {{$ref: '#/$defs/p'}}}}, additionalProperties: {counted}, $defs: {{p: {{allOf: [{counted}, {counted}]}}}}}}"
+            ),
+            "may take 300 steps",
+        ),
+    ] {
+        let found = said(&schema, "z");
+        assert!(found.len() == 1 && found[0].contains(expected), "{schema}\n{found:?}");
+        let accepted = Definition::read_accepted(&with(&schema, "z"), Format::Yaml).unwrap();
+        assert!(accepted.warnings()[0].message.contains("of the schema"), "{:?}", accepted.warnings());
+    }
+    for schema in [
+        "{properties: {a: {pattern: '^[a-z]{1,250}$'}, b: {pattern: '^[a-z]{1,250}$'}}}".to_owned(),
+        format!("{{items: {{enum: [{texts}]}}}}"),
+        format!("{{properties: {{country: {{enum: [{}]}}}}}}", numbers(2_000)),
+        format!("{{required: [{texts}]}}"),
+    ] {
+        assert_eq!(said(&schema, "z"), [""; 0], "{schema}");
+    }
+}
+
+/// However much is wrong with however much data: what is said of it is short, and is said at once.
+#[test]
+fn what_is_wrong_is_told_in_few_words() {
+    let start = |schema: &str, data: Value| {
+        let mut case = Case::new(&with(schema, "z"));
+        let Value::Object(data) = data else { panic!("no object") };
+        let action = Action::Start(Start { data, ..Start::default() });
+        let command = Command { instance: key_of("w"), action, actor: actor("ann"), idempotency_key: None };
+        match case.judge(&command) {
+            Err(Refusal::Malformed { detail }) => detail,
+            other => panic!("{other:?}"),
+        }
+    };
+    let texts = (0..5_000).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
+    let detail = start(&format!("{{properties: {{a: {{enum: [{texts}]}}}}}}"), json!({ "a": "x" }));
+    assert!(detail.contains("`a`: this is not one of") && detail.len() < 1_200, "{} bytes: {detail}", detail.len());
+    let either = (0..30).map(|n| format!("{{items: {{const: {n}}}}}")).collect::<Vec<_>>().join(", ");
+    let schema = format!("{{properties: {{a: {{anyOf: [{either}]}}}}}}");
+    let detail = start(&schema, json!({ "a": [-1, -2] }));
+    assert!(detail.contains("`a`: this is not valid under any of the schemas"), "{detail}");
+    let detail = start(&schema, json!({ "a": vec![-1; 60_000] }));
+    assert!(detail.contains("there is too much of it to say where"), "{detail}");
 }
 
 /// A later checker finds more; texts that it would refuse now are still obeyed.

@@ -1,10 +1,10 @@
 //! What happens by itself: timers of a visit, and the end of a run that lasts for too long. A command is judged one second
 //! after the one before it.
 
-use lockkeeper_model::{Definition, Format, Instance, Kind, Timestamp};
+use lockkeeper_model::{Action, Command, Definition, Fire, Format, Instance, Kind, Timestamp};
 use serde_json::json;
 
-use crate::support::{Case, at};
+use crate::support::{Case, at, key_of};
 
 const PURCHASE: &str = "{workflow: case, initial: draft, states: {
     draft: {on: {submit: review}},
@@ -228,4 +228,30 @@ fn what_was_written_before_there_were_timers_is_read_and_written_as_it_was() {
     let stored = serde_json::to_string(case.current.as_ref().unwrap()).unwrap();
     let read: Instance = serde_json::from_str(&stored).unwrap();
     assert_eq!(read.timers, case.current.as_ref().unwrap().timers);
+}
+
+/// What the store has may tell of any time; nothing is due after the last one.
+#[test]
+fn no_time_is_past_the_end_of_time() {
+    let mut case = Case::new(PURCHASE);
+    case.run("ann start -> started v1 draft\nann submit -> applied v2 review");
+    let instance = case.current.as_mut().unwrap();
+    assert_eq!(case.definition.timers_of_visit("review", Timestamp::MAX_UTC).len(), 3);
+    // A guard that cannot be evaluated is tried again later.
+    let odd = PURCHASE.replace("has(data.n) && data.n > 5", "data.missing > 5");
+    case.definition = Definition::read(&odd, Format::Yaml).unwrap().with_version(3);
+    for timer in &mut instance.timers {
+        timer.due = Timestamp::MAX_UTC;
+    }
+    let fire = Command {
+        instance: key_of("case"),
+        action: Action::Fire(Fire { until: Timestamp::MAX_UTC }),
+        actor: Fire::actor(),
+        idempotency_key: None,
+    };
+    for _ in 0..3 {
+        case.judge(&fire).unwrap();
+    }
+    let read: Instance = serde_json::from_str(&serde_json::to_string(case.current.as_ref().unwrap()).unwrap()).unwrap();
+    assert_eq!(read.state, case.current.as_ref().unwrap().state);
 }

@@ -1,12 +1,15 @@
 //! What a schema may consist of, so that its cost is bounded by the size of the data: every value is looked at by at most
-//! [`LOOKS_MAX`] parts of it. References are followed as if what they name stood in their place; so none may lead to
-//! itself, and none may multiply without bound.
+//! [`LOOKS_MAX`] parts of it, which take at most [`SCHEMA_STEPS_PER_BYTE_MAX`] steps for each byte of it. References are
+//! followed as if what they name stood in their place; so none may lead to itself, and none may multiply without bound.
 
 use std::collections::BTreeMap;
 
 use crate::definition::fields::{Findings, join};
 use crate::definition::node::{Field, Node, Value};
 use crate::definition::suggestion::hint;
+use crate::limits::SCHEMA_STEPS_PER_BYTE_MAX;
+
+use super::steps::Steps;
 
 /// Parts of a schema that look at one and the same value. With the data's limit of 256 KiB, some 100,000 values, a check
 /// stays below what writing such an instance costs.
@@ -78,27 +81,42 @@ const REFUSED: &[&str] = &[
     "unevaluatedProperties",
 ];
 
-/// Checks a schema; gives the number of its patterns.
-pub(super) fn check(findings: &mut Findings<'_>, root: &Node, path: &str) -> usize {
+/// Checks a schema.
+pub(super) fn check(findings: &mut Findings<'_>, root: &Node, path: &str) -> Checked {
     let problems = findings.problems.len();
-    let mut walk = Walk { findings, root, parts: 0, patterns: 0, over: false };
+    let mut walk = Walk { findings, root, parts: 0, patterns: 0, alternatives: 0, over: false };
     walk.words(root, path);
     if walk.findings.problems.len() == problems {
-        let looks = walk.looks(&[root], 0);
+        let (looks, steps) = walk.looks(&[root], VALUE_BYTES_MIN, 0);
         if !walk.over && looks > LOOKS_MAX {
             let message =
                 format!("{looks} parts of the schema look at the same value; at most {LOOKS_MAX} are allowed");
             walk.findings.add(root.place, path, message, "write fewer alternatives, or `enum` for plain values");
         }
+        if !walk.over && steps.per_byte > SCHEMA_STEPS_PER_BYTE_MAX {
+            walk.costs_too_much(&steps, path);
+        }
     }
-    walk.patterns
+    Checked { patterns: walk.patterns, alternatives: walk.alternatives }
 }
+
+/// What was found on the way.
+pub(super) struct Checked {
+    /// Patterns that it has.
+    pub(super) patterns: usize,
+    /// Parts that are alternatives of others, or stand inside of such.
+    pub(super) alternatives: usize,
+}
+
+/// Bytes of the shortest value, with what keeps it from the next one.
+const VALUE_BYTES_MIN: u64 = 2;
 
 struct Walk<'f, 't, 'n> {
     findings: &'f mut Findings<'t>,
     root: &'n Node,
     parts: usize,
     patterns: usize,
+    alternatives: usize,
     over: bool,
 }
 
@@ -156,6 +174,7 @@ impl<'n> Walk<'_, '_, 'n> {
                         "write the schema with `$defs` and `$ref: '#/$defs/NAME'`",
                     );
                 }
+                _ if self.findings.has_doubted_enough() => {}
                 _ => self.keyword(name, *place, &path),
             }
         }
@@ -166,6 +185,8 @@ impl<'n> Walk<'_, '_, 'n> {
             &[SAME_MAP, INSIDE_MAP, &["$defs", "definitions"]].concat(),
         );
         for (name, schema) in written {
+            let is_alternative = name.starts_with("anyOf[") || name.starts_with("oneOf[");
+            self.alternatives += usize::from(is_alternative);
             self.words(schema, &join(path, &name));
         }
     }
@@ -199,15 +220,18 @@ impl<'n> Walk<'_, '_, 'n> {
         field(field(self.root, container)?, name)
     }
 
-    /// How many parts look at the value that all of `schemas` look at, or at one inside of it: the most.
-    fn looks(&mut self, schemas_here: &[&'n Node], depth: usize) -> usize {
+    /// How many parts look at the value that all of `schemas_here` look at, or at one inside of it, and how many steps they
+    /// take for each of its bytes: the most. The value has `own` bytes at least, with what keeps it from the next one.
+    fn looks(&mut self, schemas_here: &[&'n Node], own: u64, depth: usize) -> (usize, Steps<'n>) {
         let mut all: Vec<&'n Node> = Vec::new();
+        let mut steps = Steps::default();
         let mut open: Vec<(&'n Node, usize)> = schemas_here.iter().map(|schema| (*schema, depth)).collect();
         while let Some((schema, depth)) = open.pop() {
             if self.is_over(schema, depth) {
-                return 0;
+                return (0, Steps::default());
             }
             all.push(schema);
+            steps.add(Steps::of(schema, own));
             if let Some(named) = field(schema, "$ref").and_then(|reference| self.named(reference)) {
                 open.push((named, depth + 1));
             }
@@ -220,12 +244,30 @@ impl<'n> Walk<'_, '_, 'n> {
             by_name.extend_with(schemas(schema, &[], &[], &["properties"]));
             of_all.extend(schemas(schema, INSIDE, INSIDE_LIST, &["patternProperties"]).into_iter().map(|(_, s)| s));
         }
-        let inside = if of_all.is_empty() { 0 } else { self.looks(&of_all, depth + 1) };
-        let mut named = 0;
-        for schemas in by_name.into_values() {
-            named = named.max(self.looks(&schemas, depth + 1));
+        let inside =
+            if of_all.is_empty() { Default::default() } else { self.looks(&of_all, VALUE_BYTES_MIN, depth + 1) };
+        let mut named = (0, Steps::default());
+        for (name, schemas) in by_name {
+            let key = name.len().saturating_sub("properties.".len()) as u64 + "\"\":".len() as u64;
+            let (looks, steps) = self.looks(&schemas, key + VALUE_BYTES_MIN, depth + 1);
+            named = (named.0.max(looks), named.1.max(steps));
         }
-        all.len().max(inside + named)
+        let mut both = inside.1;
+        both.add(named.1);
+        (all.len().max(inside.0 + named.0), steps.max(both))
+    }
+
+    fn costs_too_much(&mut self, steps: &Steps<'n>, path: &str) {
+        let place = steps.heaviest.map_or(self.root.place, |node| node.place);
+        let message = format!(
+            "a byte of data may take {} steps of the schema; at most {SCHEMA_STEPS_PER_BYTE_MAX} are allowed, and this part \
+             takes most of them",
+            steps.per_byte
+        );
+        let remedy = "count with `maxLength` and `maxItems` and not by `{1,1000}` in a pattern; write fewer values of \
+                      different types into one `enum`";
+        // Texts were accepted before there was such a bound.
+        self.findings.judge(place, path, message, remedy);
     }
 
     /// Counts a part; past the bounds nothing more is counted.

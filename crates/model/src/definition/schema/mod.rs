@@ -5,12 +5,13 @@
 //! the schema at most ([`bounds`]), patterns are matched in linear time, and nothing refers to itself.
 
 mod bounds;
+mod steps;
 mod types;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value as Json;
 
-use super::fields::{Findings, join};
+use super::fields::{Findings, cut, join};
 use super::node::{Node, Value};
 use crate::Data;
 use crate::expression::kinds::Type;
@@ -22,11 +23,19 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Bytes of a compiled pattern: definitions stay in memory.
 const PATTERN_BYTES_MAX: usize = 128 * 1024;
 
+/// Reasons that may have to be found to say which alternative does not fit why: each is kept, with the value.
+const REASONS_MAX: usize = 20_000;
+
+/// Bytes of what is said to be wrong: a schema's `enum` may be as long as the text.
+const REASON_BYTES_MAX: usize = 1_000;
+
 /// What the data has to be.
 #[derive(Debug)]
 pub(crate) struct DataSchema {
     validator: Validator,
     data: Type,
+    /// Parts that are alternatives: where none fits, it is said for each value why.
+    alternatives: usize,
 }
 
 impl DataSchema {
@@ -41,16 +50,38 @@ impl DataSchema {
     /// What is wrong with it, without its values.
     pub(crate) fn check(&self, data: Data) -> Result<Data, String> {
         let value = Json::Object(data);
-        let wrong = self.validator.validate(&value).err().map(|error| {
-            let place = error.instance_path().to_string();
-            let of = if place.is_empty() { "the data".to_owned() } else { format!("`{}`", shown(&place)) };
-            format!("{of}: {}", error.masked_with("this"))
-        });
-        match (wrong, value) {
-            (None, Json::Object(data)) => Ok(data),
-            (wrong, _) => Err(wrong.unwrap_or_default()),
+        let is_right = self.validator.is_valid(&value);
+        let wrong = if is_right { String::new() } else { self.wrong(&value) };
+        match value {
+            Json::Object(data) if is_right => Ok(data),
+            _ => Err(wrong),
         }
     }
+
+    /// What is wrong with the data.
+    fn wrong(&self, value: &Json) -> String {
+        if self.alternatives > 0 && self.alternatives.saturating_mul(values(value)) > REASONS_MAX {
+            return "the data: none of the alternatives of an `anyOf` or `oneOf` fits, or something else is wrong; there is too \
+                    much of it to say where"
+                .to_owned();
+        }
+        let Err(error) = self.validator.validate(value) else { return String::new() };
+        let place = error.instance_path().to_string();
+        let of = if place.is_empty() { "the data".to_owned() } else { format!("`{}`", shown(&place)) };
+        let said = format!("{of}: {}", error.masked_with("this"));
+        let (said, rest) = cut(&said, REASON_BYTES_MAX);
+        format!("{said}{rest}")
+    }
+}
+
+/// The values in a value, itself included.
+fn values(value: &Json) -> usize {
+    let inside = match value {
+        Json::Array(items) => items.iter().map(values).sum(),
+        Json::Object(fields) => fields.values().map(values).sum(),
+        _ => 0,
+    };
+    inside + 1
 }
 
 /// A JSON pointer as a path: `items/0/name` as `items[0].name`.
@@ -88,8 +119,8 @@ impl Findings<'_> {
             self.add(field.place, &join(PATH, "$schema"), message, format!("write {DIALECT:?}, or remove the field"));
         }
         let problems = self.problems.len();
-        let patterns = bounds::check(self, node, PATH);
-        self.patterns += patterns;
+        let checked = bounds::check(self, node, PATH);
+        self.patterns += checked.patterns;
         if self.patterns > PATTERNS_MAX {
             let message = format!("more than {PATTERNS_MAX} regular expressions in one definition");
             self.add(node.place, PATH, message, "use `enum`, `const` or `minLength` where that will do");
@@ -105,7 +136,7 @@ impl Findings<'_> {
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX));
         match options.build(&value) {
-            Ok(validator) => Some(DataSchema { validator, data }),
+            Ok(validator) => Some(DataSchema { validator, data, alternatives: checked.alternatives }),
             Err(error) => {
                 let pointer = error.instance_path().to_string();
                 let (place, path) = at(node, &pointer);
