@@ -283,7 +283,7 @@ fn of_equal_delays_the_outer_one_is_tried_first() {
            "o": {"type": "final"}, "z": {"type": "final"}"#,
     );
     let imported = read(&text, Source::XState, &with_guards(&[("g", "data.g")]));
-    assert!(imported.text.contains("- {target: o, guard: \"data.g\"}\n            - z\n"), "{}", imported.text);
+    assert!(imported.text.contains("- {target: o, guard: \"data.g\"}\n        - z\n"), "{}", imported.text);
 }
 
 #[test]
