@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::closed::GapReasonName;
 use crate::app::AppState;
 use crate::body::Params;
+use crate::closed::GapReasonName;
 use crate::limits::{FEED_KEEP_ALIVE, FEED_RETRY, FEED_STREAM_MAX, FEED_STREAMS_MAX};
 use crate::problem::{Problem, malformed};
 use crate::views::{HistoryView, ProblemView};
