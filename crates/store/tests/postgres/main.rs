@@ -16,4 +16,5 @@ mod synced;
 mod tls;
 mod tools;
 mod unknown;
+mod upgrades;
 mod writers;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use lockkeeper_store::{OpenError, Store, Verdict};
+use chrono::Utc;
+use lockkeeper_store::{DateOf, DatedQuery, OpenError, Store, Verdict};
 use rusqlite::Connection;
 
 use crate::tools::{key, next, open};
@@ -46,6 +47,31 @@ fn a_newer_schema_is_refused_and_left_alone() {
         other => panic!("{other:?}"),
     }
     assert_eq!(fs::read(&path).expect("the file"), before);
+}
+
+#[tokio::test]
+async fn a_file_of_the_release_before_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    let store = open(&path).expect("a store");
+    for id in ["a", "b"] {
+        assert_eq!(store.commit(next(&key(id), 0)).await, Ok(Verdict::Committed));
+    }
+    drop(store);
+    let connection = Connection::open(&path).expect("a connection");
+    let back = "DROP INDEX records_undated; DROP INDEX records_by_primary_date; DROP INDEX records_by_secondary_date;
+        ALTER TABLE records DROP COLUMN primary_date_ms; ALTER TABLE records DROP COLUMN secondary_date_ms;
+        PRAGMA user_version = 4";
+    connection.execute_batch(back).expect("as it was");
+    drop(connection);
+    let store = open(&path).expect("a store");
+    assert_eq!(store.commit(next(&key("a"), 1)).await, Ok(Verdict::Committed));
+    let query = |by| DatedQuery { space: key("a").space, by, before: Utc::now() + Duration::from_secs(60), limit: 10 };
+    for by in [DateOf::Primary, DateOf::Secondary] {
+        let told = store.dated(&query(by)).await.expect("an answer");
+        assert_eq!(told.iter().map(|dated| &*dated.key.id).collect::<Vec<_>>(), ["a", "b"], "{by:?}");
+    }
+    assert_eq!(store.commit(next(&key("a"), 2)).await, Ok(Verdict::Committed));
 }
 
 #[test]
