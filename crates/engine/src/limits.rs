@@ -154,6 +154,10 @@ pub const PURGE_EVENTS: usize = 500;
 /// Between two pages of a sweep, so that it takes a small part of the store's time.
 pub const PURGE_PAUSE: Duration = Duration::from_millis(20);
 
+/// Pages of one workflow in one sweep, so that what keeps coming of age in some workflows does not keep the others waiting:
+/// a million instances; the rest is the next sweep's.
+pub const PURGE_TURNS: usize = 10_000;
+
 /// When a node sweeps for the first time, and how often then (give or take half of it, so that nodes do not sweep
 /// together): what is kept for days may be kept for an hour more.
 pub const PURGE_FIRST: Duration = Duration::from_secs(60);

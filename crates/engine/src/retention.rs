@@ -59,6 +59,8 @@ pub struct PurgeStep {
     pub events: usize,
     /// Instances that were left, since they have ended less than [`FORGET_AGE_MIN`] ago.
     pub too_young: usize,
+    /// Instances that were left, since they are damaged and cannot be read; the log names them.
+    pub unreadable: usize,
     /// Where to go on; none: that was all.
     pub next: Option<String>,
 }
@@ -146,8 +148,16 @@ impl Engine {
                 step.instances += 1;
                 continue;
             }
+            let instance = match codec::decode_instance(record) {
+                Ok(instance) => instance,
+                Err(why) => {
+                    tracing::error!(record = %record.key, %why, "it is not purged");
+                    step.unreadable += 1;
+                    continue;
+                }
+            };
             // What is being changed, or what another node keeps at, is left for the next time.
-            while let Forgotten::Events { events, whole } = self.purge_step(record).await? {
+            while let Forgotten::Events { events, whole } = self.purge_step(record, instance.clone()).await? {
                 step.events += events;
                 step.instances += usize::from(whole);
                 if whole {
@@ -160,9 +170,9 @@ impl Engine {
     }
 
     /// Forgets a closed instance, or a part of its history if that is long. Its caller has seen to its age.
-    async fn purge_step(&self, record: &Record) -> Result<Forgotten, Refusal> {
+    async fn purge_step(&self, record: &Record, instance: Instance) -> Result<Forgotten, Refusal> {
         let facets = Facets { primary: String::new(), secondary: PURGED.to_owned() };
-        let body = codec::encode(&remains(codec::decode_instance(record)?))?;
+        let body = codec::encode(&remains(instance))?;
         let what = Forget {
             key: record.key.clone(),
             version: record.version,

@@ -47,6 +47,8 @@ struct Step {
     // A server of an earlier version does not tell it.
     #[serde(default)]
     too_young: u64,
+    #[serde(default)]
+    unreadable: u64,
     next_cursor: Option<String>,
 }
 
@@ -58,7 +60,7 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context<'_>) -> Result<(), F
     };
     let path = encode::path(&["v1", "workflows", workflow, "purge"]);
     let bar = ProgressBar::new_spinner();
-    let (mut instances, mut events, mut too_young, mut cursor) = (0, 0, 0, None);
+    let (mut instances, mut events, mut too_young, mut unreadable, mut cursor) = (0, 0, 0, 0, None);
     loop {
         let body = json!({ "closed_before_ms": args.closed_before.as_millis() as u64, "id": id, "dry_run": args.dry_run,
             "cursor": cursor });
@@ -66,6 +68,7 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context<'_>) -> Result<(), F
         instances += step.instances;
         events += step.events;
         too_young += step.too_young;
+        unreadable += step.unreadable;
         bar.set_message(format!("{instances} instances, {events} changes"));
         bar.tick();
         cursor = step.next_cursor;
@@ -76,7 +79,7 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context<'_>) -> Result<(), F
     bar.finish_and_clear();
     if context.output.is_json() {
         let document = json!({ "instances": instances, "events": events, "too_young": too_young,
-            "dry_run": args.dry_run });
+            "unreadable": unreadable, "dry_run": args.dry_run });
         return context.output.print(&document.to_string());
     }
     context.output.print(&match args.dry_run {
@@ -88,6 +91,9 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context<'_>) -> Result<(), F
             "{too_young} ended within the last two minutes and stay: a node may still have to learn from their histories \
              whether a commit took place; purge again later"
         ));
+    }
+    if unreadable > 0 {
+        context.output.note(&format!("{unreadable} are damaged and stay; the server's log names them"));
     }
     Ok(())
 }

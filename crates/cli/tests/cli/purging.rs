@@ -83,7 +83,7 @@ async fn what_has_just_ended_stays_and_it_is_said_why() {
         assert!(said.err.contains("1 ended within the last two minutes and stay"), "{said:?}");
     }
     let said = cli.run(&["-o", "json", "purge", "case/young", "--closed-before", "0s"]);
-    assert_eq!(said.json(), json!({ "instances": 0, "events": 0, "too_young": 1, "dry_run": false }));
+    assert_eq!(said.json(), json!({ "instances": 0, "events": 0, "too_young": 1, "unreadable": 0, "dry_run": false }));
     assert_eq!(said.err, "");
     cli.run(&["get", "case/young"]).ok();
     // One that runs is not even too young.

@@ -20,7 +20,15 @@ use super::{CLOSED, PURGED};
 use crate::codec;
 use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner};
-use crate::limits::{FORGET_AGE_MIN, PURGE_EVENTS, PURGE_FIRST, PURGE_PAGE, PURGE_PAUSE, PURGE_SWEEP};
+use crate::limits::{FORGET_AGE_MIN, PURGE_EVENTS, PURGE_FIRST, PURGE_PAGE, PURGE_PAUSE, PURGE_SWEEP, PURGE_TURNS};
+
+/// Why a record was not looked at to the end.
+enum Missed {
+    /// It is damaged; the others are not.
+    Unreadable(Refusal),
+    /// The store did not answer, and will not for the others.
+    Store(Refusal),
+}
 
 /// The moments that a look goes by.
 #[derive(Clone, Copy)]
@@ -51,7 +59,10 @@ impl Engine {
 
     /// One page of each, again and again until nothing is due: a workflow with much to forget does not hold up the others.
     async fn sweep_by_turns(&self, mut left: Vec<WorkflowName>) -> Result<(), Refusal> {
-        while !left.is_empty() {
+        for _ in 0..PURGE_TURNS {
+            if left.is_empty() {
+                break;
+            }
             let mut again = Vec::new();
             for workflow in left {
                 if self.sweep_page(&workflow).await? {
@@ -69,7 +80,7 @@ impl Engine {
         // Asked for again each time: whoever has just put `forever` means it.
         let kept = match self.retention_of(workflow).await {
             Ok(kept) => kept.times(),
-            Err(refusal @ Refusal::Unavailable { .. }) => return Err(refusal),
+            // Not there, or damaged; if it is the store that does not answer, what is asked next says so.
             Err(refusal) => {
                 tracing::warn!(%workflow, %refusal, "nothing of it is purged: how long it is kept is not known");
                 return Ok(false);
@@ -89,28 +100,40 @@ impl Engine {
         let query = DatedQuery { space: workflow.as_str().into(), by, before, limit: PURGE_PAGE };
         let found = self.inner.store.dated(&query).await.map_err(|error| unavailable(&error))?;
         self.note(|purged| purged.looked_at += found.len() as u64);
-        let mut more = found.len() == PURGE_PAGE;
+        // A page need not be full where somebody is at work on some; and what was told is claimed, so this comes to an end.
+        let more = !found.is_empty();
         let mut dates = Vec::with_capacity(found.len());
+        let mut gone = None;
         for record in found {
             let look = Look { now, before };
-            let date = match by {
-                DateOf::Primary => self.sweep_closed(&record, look).await?,
-                DateOf::Secondary => self.trim(&record, look).await?,
+            let swept = match by {
+                DateOf::Primary => self.sweep_closed(&record, look).await,
+                DateOf::Secondary => self.trim(&record, look).await,
             };
-            // What could not be done is another sweep's, when the claim has run out.
-            let Some(date) = date else { continue };
-            more |= date < before;
-            dates.push((record.key, date));
+            match swept {
+                Ok(Some(date)) => dates.push((record.key, date)),
+                // What could not be done is another sweep's, when the claim has run out.
+                Ok(None) => {}
+                Err(Missed::Unreadable(why)) => {
+                    tracing::error!(record = %record.key, %why, "it is not purged");
+                    // Once in the time for which it is kept is enough to say so.
+                    dates.push((record.key, now));
+                }
+                Err(Missed::Store(refusal)) => {
+                    gone = Some(refusal);
+                    break;
+                }
+            }
         }
         if !dates.is_empty() {
             let set = self.inner.store.set_dates(by, dates).await;
             set.map_err(|error| Refusal::Unavailable { detail: error.to_string() })?;
         }
-        Ok(more)
+        gone.map_or(Ok(more), Err)
     }
 
     /// Purges an instance that has been closed for long enough. Answers its date from now on; none: it could not be done.
-    async fn sweep_closed(&self, record: &Dated, look: Look) -> Result<Option<Timestamp>, Refusal> {
+    async fn sweep_closed(&self, record: &Dated, look: Look) -> Result<Option<Timestamp>, Missed> {
         let status = record.facets.secondary.as_str();
         if status == PURGED || !CLOSED.contains(&status) {
             // If it is closed from here on, that is later than now.
@@ -119,9 +142,10 @@ impl Engine {
         if record.updated_at >= look.before {
             return Ok(Some(record.updated_at));
         }
-        let found = self.inner.store.read(&record.key).await.map_err(|error| unavailable(&error))?;
+        let found = self.inner.store.read(&record.key).await.map_err(|error| Missed::Store(unavailable(&error)))?;
         let Some(found) = found.filter(|found| found.version == record.version) else { return Ok(None) };
-        Ok(match self.purge_step(&found).await? {
+        let instance = codec::decode_instance(&found).map_err(Missed::Unreadable)?;
+        Ok(match self.purge_step(&found, instance).await.map_err(Missed::Store)? {
             Forgotten::Events { whole: true, .. } => Some(look.now),
             Forgotten::Events { whole: false, .. } => Some(record.date),
             Forgotten::Changed | Forgotten::Busy => None,
@@ -130,14 +154,14 @@ impl Engine {
 
     /// Forgets the beginning of a history, up to the first change that is not older; a bounded part of it. The last
     /// change always stays: it says where the instance is, and since when. Answers as [`Self::sweep_closed`].
-    async fn trim(&self, record: &Dated, look: Look) -> Result<Option<Timestamp>, Refusal> {
+    async fn trim(&self, record: &Dated, look: Look) -> Result<Option<Timestamp>, Missed> {
         if record.facets.secondary == PURGED {
             return Ok(Some(look.now));
         }
         let events = self.inner.store.events(&record.key, 0, PURGE_EVENTS).await;
         let (mut upto, mut date) = (0, look.now);
-        for event in events.map_err(|error| unavailable(&error))? {
-            let at = codec::decode_entry(&event.body)?.at;
+        for event in events.map_err(|error| Missed::Store(unavailable(&error)))? {
+            let at = codec::decode_entry(&event.body).map_err(Missed::Unreadable)?.at;
             if at >= look.before || event.version >= record.version {
                 // Where the last change has come of age, and stays, what follows will be later than now.
                 date = if at >= look.before { at } else { look.now };
@@ -148,7 +172,7 @@ impl Engine {
         }
         if upto > 0 {
             let what = Forget { key: record.key.clone(), version: record.version, upto, replace: None };
-            match self.forget_step(&what).await? {
+            match self.forget_step(&what).await.map_err(Missed::Store)? {
                 Forgotten::Events { events, .. } => self.note(|purged| purged.events += events as u64),
                 Forgotten::Changed | Forgotten::Busy => return Ok(None),
             }

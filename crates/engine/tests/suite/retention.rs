@@ -388,3 +388,29 @@ async fn no_node_tells_what_another_has_purged() {
     assert_eq!(seen("b").await.unwrap().data["secret"], "x");
     house.store.blind.store(false, Ordering::SeqCst);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_history_keeps_no_other_from_being_forgotten() {
+    let (house, clock) = house(Retention { closed: None, history: Some(10 * DAY) }).await;
+    for id in ["a", "damaged", "z"] {
+        house.start(id, json!({})).await;
+        clock.advance(Duration::from_secs(1));
+    }
+    for _ in 0..2 {
+        send(&house, "damaged", "note").await;
+    }
+    clock.advance(30 * DAY);
+    for id in ["a", "damaged", "z"] {
+        send(&house, id, "note").await;
+    }
+    // Of the others there is no such version.
+    house.store.garbled.store(3, Ordering::SeqCst);
+    house.engine.sweep().await.expect("it goes on");
+    assert_eq!((versions(&house, "a").await, versions(&house, "z").await), (vec![2], vec![2]));
+    assert_eq!(versions(&house, "damaged").await, [1, 2, 3, 4], "it stays as it is");
+    // Once it can be read again, it has its turn.
+    house.store.garbled.store(0, Ordering::SeqCst);
+    clock.advance(11 * DAY);
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "damaged").await, [4]);
+}

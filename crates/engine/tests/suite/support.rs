@@ -66,7 +66,7 @@ pub struct FaultyStore {
     pub fences: Mutex<Vec<Fence>>,
     /// Alarms that were set without a change.
     pub alarms: watch::Sender<usize>,
-    /// Events of this version come damaged out of the feed; 0: none.
+    /// Events of this version come damaged out of the store; 0: none.
     pub garbled: AtomicI64,
 }
 
@@ -122,6 +122,12 @@ impl FaultyStore {
             any |= self.inner.commit_all(sets).await == Ok(AllVerdict::Committed);
         }
         any
+    }
+
+    fn garble(&self, event: &mut Event) {
+        if event.version == self.garbled.load(Ordering::SeqCst) {
+            event.body = event.body.slice(..event.body.len() / 2);
+        }
     }
 
     fn life(&self) -> i64 {
@@ -299,7 +305,9 @@ impl Store for FaultyStore {
 
     async fn events(&self, key: &RecordKey, after: i64, limit: usize) -> Result<Vec<Event>, ReadError> {
         self.check_read()?;
-        self.inner.events(key, after, limit).await
+        let mut events = self.inner.events(key, after, limit).await?;
+        events.iter_mut().for_each(|event| self.garble(event));
+        Ok(events)
     }
 
     async fn forget(&self, what: &Forget, limit: usize) -> Result<Forgotten, CommitError> {
@@ -312,10 +320,7 @@ impl Store for FaultyStore {
 
     async fn feed(&self, from: FeedFrom, limit: usize) -> Result<FeedPage, ReadError> {
         let mut page = self.inner.feed(from, limit).await?;
-        let garbled = self.garbled.load(Ordering::SeqCst);
-        for item in page.items.iter_mut().filter(|item| item.event.version == garbled) {
-            item.event.body = item.event.body.slice(..item.event.body.len() / 2);
-        }
+        page.items.iter_mut().for_each(|item| self.garble(&mut item.event));
         Ok(page)
     }
 

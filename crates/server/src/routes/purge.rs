@@ -40,6 +40,8 @@ pub(crate) struct PurgeView {
     events: usize,
     /// Instances that were left, since they have ended within the last two minutes: ask again later.
     too_young: usize,
+    /// Instances that were left, since they are damaged and cannot be read; the server's log names them.
+    unreadable: usize,
     /// Where the next step goes on; none: that was all.
     next_cursor: Option<String>,
 }
@@ -69,6 +71,6 @@ pub(crate) async fn purge(
     let before = age.and_then(|age| state.engine.clock().now().checked_sub_signed(age));
     let before = before.ok_or_else(|| malformed("closed_before_ms is longer ago than any time"))?;
     let step = state.engine.purge_closed(&PurgeQuery { workflow, id, before, dry_run, cursor }).await?;
-    let PurgeStep { instances, events, too_young, next } = step;
-    Ok(Json(PurgeView { instances, events, too_young, next_cursor: next }))
+    let PurgeStep { instances, events, too_young, unreadable, next } = step;
+    Ok(Json(PurgeView { instances, events, too_young, unreadable, next_cursor: next }))
 }

@@ -1,12 +1,14 @@
 //! The tables and functions, as numbered migrations.
 //!
-//! Each runs in one transaction with its number, under an advisory lock: of several nodes that start at once, one runs
-//! it and the others find it done. They only add, so that nodes of the release before go on beside those of this one.
+//! Each runs in a transaction of its own with its number, under an advisory lock: of several nodes that start at once, one
+//! runs it and the others find it done. They only add, so that nodes of the release before go on beside those of this one.
+//! Those must not be kept waiting for long, so a migration does not wait for a table: all that came after it would wait with
+//! it. It begins anew instead.
 
 use std::fmt;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
@@ -26,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
     include_str!("schema_8.sql"),
+    include_str!("schema_9.sql"),
 ];
 
 /// The newest schema known here.
@@ -38,9 +41,13 @@ const QUESTION_WAIT: Duration = Duration::from_secs(60);
 /// thousand million events takes most of it. Cut short it would begin anew at the next start, for ever.
 const MIGRATION_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// Whatever the role's defaults are: a migration takes its time, and must see what the one before it has left.
+/// Whatever the role's defaults are: a migration takes its time, but not to wait, and must see what the one before it has
+/// left.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;
-    SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+    SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 1000";
+
+/// Between two tries to get the locks of a migration: several times as long as one may keep others waiting.
+const LOCKED_PAUSE: Duration = Duration::from_secs(3);
 
 /// "LkKp", and the schema's name: whoever migrates the same schema waits.
 const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1282100080, pg_catalog.hashtext($1))";
@@ -113,8 +120,24 @@ async fn within<T>(bound: Duration, step: impl Future<Output = Result<T, Error>>
 const HINT: &str = "; to create the store, the role needs CREATE on the database (or on a schema made for it), and to \
                     use it, USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its tables";
 
-/// Runs what has not run, in one transaction; the number of the last that has.
+/// Runs what has not run; the number of the last that has.
 async fn run(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
+    loop {
+        match run_next(client, name, schema).await {
+            Ok(done) if done >= KNOWN => return Ok(done),
+            Ok(_) => {}
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                client.batch_execute("ROLLBACK").await?;
+                tracing::info!("the schema is in use, or another node brings it up to date: trying again");
+                sleep(LOCKED_PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Runs the first that has not run, if any, in one transaction; the number of the last that has.
+async fn run_next(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
     client.batch_execute(BEGIN).await?;
     client.query_typed(LOCK, &[(&name, Type::TEXT)]).await?;
     // Asked for only if it is not there: whoever may create tables in a schema may not create one.
@@ -122,19 +145,20 @@ async fn run(client: &Client, name: &str, schema: &str) -> Result<i64, Error> {
     if !first(client.query_typed(exists, &[(&name, Type::TEXT)]).await?)?.unwrap_or(false) {
         client.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;
     }
-    let done = found(client, schema).await?;
+    let mut done = found(client, schema).await?;
     if done == 0 {
         let table = format!(
             "CREATE TABLE IF NOT EXISTS {schema}.migrations (number bigint PRIMARY KEY, at timestamptz DEFAULT now())"
         );
         client.batch_execute(&table).await?;
     }
-    for (number, migration) in (1..).zip(MIGRATIONS).skip(usize::try_from(done).unwrap_or(0)) {
+    if let Some(migration) = usize::try_from(done).ok().and_then(|next| MIGRATIONS.get(next)) {
+        done += 1;
         client.batch_execute(&migration.replace("$schema", schema)).await?;
-        client.batch_execute(&format!("INSERT INTO {schema}.migrations VALUES ({number})")).await?;
+        client.batch_execute(&format!("INSERT INTO {schema}.migrations VALUES ({done})")).await?;
     }
     client.batch_execute("COMMIT").await?;
-    Ok(done.max(KNOWN))
+    Ok(done)
 }
 
 /// The number of the last migration that ran; 0: there is no schema.

@@ -120,6 +120,29 @@ pub(crate) async fn nobody_is_told_what_another_was(bench: &Bench) {
     assert_eq!(told.into_iter().collect::<HashSet<_>>().len(), RECORDS);
 }
 
+/// However many somebody is at work on, those behind them have their turn: a page holds what can be told.
+pub(crate) async fn locked_records_hold_back_none_behind_them(bench: &Bench) {
+    let mut locks = Vec::new();
+    for n in 0..4_i64 {
+        let key = key(&n.to_string());
+        bench.must_commit(&set(&key, 0).at(n)).await;
+        if n < 3 {
+            locks.push(bench.store.lock(&key, &[], moment(n), OnLocked::GiveUp).await.expect("locked"));
+        }
+    }
+    for by in BOTH {
+        let mut told = Vec::new();
+        loop {
+            let page = bench.store.dated(&query(by, moment(10), 2)).await.expect("an answer");
+            if page.is_empty() {
+                break;
+            }
+            told.extend(page.into_iter().map(|dated| dated.key.id.to_string()));
+        }
+        assert!(told.contains(&"3".to_owned()), "{by:?}: {told:?}");
+    }
+}
+
 /// Whoever tidies up waits for nobody, and keeps nobody waiting.
 pub(crate) async fn a_locked_record_is_not_waited_for(bench: &Bench) {
     let key = key("a");

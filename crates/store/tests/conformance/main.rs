@@ -66,7 +66,7 @@ macro_rules! suite {
             dates: [
                 both_are_its_creation_until_they_are_set, what_is_told_is_claimed_for_a_while,
                 they_move_alone_and_no_commit_moves_them, the_oldest_come_first_set_or_not, nobody_is_told_what_another_was,
-                a_locked_record_is_not_waited_for,
+                locked_records_hold_back_none_behind_them, a_locked_record_is_not_waited_for,
             ],
             events: [
                 they_come_in_pages_without_gaps, an_unknown_record_has_none, limits_are_kept_in_bounds,

@@ -2,12 +2,14 @@
 
 use lockkeeper_store::{DateOf, DatedQuery, OnLocked, Store};
 
-use crate::tools::{LONG, database, execute, key, must_commit, next, now, open, version};
+use lockkeeper_testbed::Session;
 
-/// Takes the newest migration back, as if it had never run.
+use crate::tools::{LONG, blocking, database, execute, key, must_commit, next, now, open, version};
+
+/// Takes the newest migrations back, as if they had never run.
 pub(crate) const BACK_TO_7: &str = "DROP FUNCTION lockkeeper.claim_dated; DROP FUNCTION lockkeeper.set_dates;
     ALTER TABLE lockkeeper.records DROP COLUMN primary_date_ms, DROP COLUMN secondary_date_ms;
-    DELETE FROM lockkeeper.migrations WHERE number = 8";
+    DELETE FROM lockkeeper.migrations WHERE number > 7";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_the_release_before_go_on_while_dates_are_added() {
@@ -39,4 +41,36 @@ async fn nodes_of_the_release_before_go_on_while_dates_are_added() {
     assert_eq!(ids, ["a", "b", "made by the old"]);
     write(7).await;
     assert_eq!((version(&new, &key("a")).await, version(&new, &key("b")).await), (10, 10));
+}
+
+/// Whoever reads for long (a backup, `pg_dump`) makes the new release wait, and the new release nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_behind_a_migration_that_waits() {
+    let database = database().await;
+    let old = open(&database.url()).await;
+    must_commit(&old, next(&key("a"), 0)).await;
+    execute(&database, BACK_TO_7).await;
+    let url = database.url();
+    let reader = blocking(move || {
+        let reader = Session::open(&url);
+        reader.execute("BEGIN; SELECT count(*) FROM lockkeeper.records");
+        reader
+    });
+    let reader = reader.await;
+    let url = database.url();
+    let opening = tokio::spawn(async move { open(&url).await });
+    // Seen at it, so that what follows comes behind it, if anything does.
+    let waits = "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+        JOIN pg_database d ON d.oid = l.database
+        WHERE d.datname = current_database() AND c.relname = 'records' AND l.mode = 'AccessExclusiveLock' AND NOT l.granted";
+    while execute(&database, waits).await == "0" {
+        assert!(!opening.is_finished());
+    }
+    for version in 1..20 {
+        must_commit(&old, next(&key("a"), version)).await;
+    }
+    assert!(!opening.is_finished(), "the reader is still there");
+    blocking(move || drop(reader)).await;
+    let new = opening.await.expect("opened");
+    must_commit(&new, next(&key("a"), 20)).await;
 }
