@@ -126,7 +126,7 @@ pub const PATTERNS_MAX: usize = 100;
 
 /// Steps that a schema may take for one byte of data, comparisons and positions of patterns: data of the largest size then
 /// takes [`SCHEMA_STEPS_MAX`] at the most.
-pub const SCHEMA_STEPS_PER_BYTE_MAX: u64 = 256;
+pub const SCHEMA_STEPS_PER_BYTE_MAX: u64 = 512;
 
 /// Steps that checking data against its schema takes at the most: some tenths of a second if a schema and data are made to
 /// be slow together. Plain ones take a few steps for a byte, and a millisecond.

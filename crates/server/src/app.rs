@@ -53,7 +53,8 @@ pub(crate) struct AppState {
         title = "Lockkeeper",
         description = "A workflow engine in which no move is lost and none happens twice. Errors are RFC 9457 problem \
                        details with `code`, `outcome` and `retryable`. Where tokens exist, every request but those to `/`, \
-                       `/healthz`, `/readyz` and `/openapi.json` carries `Authorization: Bearer TOKEN`.",
+                       `/healthz`, `/readyz` and `/openapi.json` carries `Authorization: Bearer TOKEN`. Answers may gain \
+                       fields, and values where they name one of a set: take what you do not know as such.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(r::feed::GapView, r::feed::UnreadableView)),

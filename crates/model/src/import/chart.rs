@@ -84,8 +84,13 @@ pub(super) enum Guard {
 }
 
 impl Chart {
+    /// Whether no further problem is kept: there is no need to say what is wrong then.
+    pub(super) fn is_full_of_problems(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
     pub(super) fn problem(&mut self, place: Place, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
-        if self.problems.len() < PROBLEMS_MAX {
+        if !self.is_full_of_problems() {
             self.problems.push(Problem::at(place, path, message, remedy));
         }
     }

@@ -396,6 +396,9 @@ impl Reader<'_> {
     fn resolve(&mut self) {
         for Pending { from, way, target, place, path } in std::mem::take(&mut self.targets) {
             let Some(found) = self.ids.get(&target).copied() else {
+                if self.chart.is_full_of_problems() {
+                    continue;
+                }
                 let known = self.chart.states.iter().skip(1).map(|state| state.name.as_str());
                 let hint = crate::definition::suggestion::hint(&target, known);
                 let message = format!("there is no state {target:?}{hint}");

@@ -238,7 +238,7 @@ impl Reader<'_> {
 
     fn known(&mut self, name: &str, node: &Node, path: &str) -> Option<usize> {
         let found = self.find(name);
-        if found.is_none() {
+        if found.is_none() && !self.chart.is_full_of_problems() {
             let known: Vec<&str> = self.chart.states.iter().skip(1).map(|state| state.name.as_str()).collect();
             let hint = crate::definition::suggestion::hint(name, known.iter().copied());
             let remedy = format!("write one of the places: {}", known.join(", "));

@@ -391,6 +391,9 @@ impl Reader<'_> {
     fn resolve(&mut self) {
         for pending in std::mem::take(&mut self.targets) {
             let Some(found) = self.find(pending.from, &pending.target) else {
+                if self.chart.is_full_of_problems() {
+                    continue;
+                }
                 let shown =
                     pending.target.strip_prefix('.').filter(|_| pending.way.is_none()).unwrap_or(&pending.target);
                 let known: Vec<&str> = self.chart.states[1..].iter().map(|state| state.name.as_str()).collect();

@@ -172,20 +172,20 @@ fn schemas_are_priced_by_what_is_in_them() {
     let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     let texts = (0..5_000).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
     let pairs = (0..600).map(|n| format!("a{n}: [b]")).collect::<Vec<_>>().join(", ");
-    let counted = "{pattern: '^[a-z]{1,100}$'}";
+    let counted = "{pattern: '[a-z]{1,200}$'}";
     for (schema, expected) in [
-        ("{properties: {a: {pattern: '^[a-z]{1,300}$'}}}".to_owned(), "4:38 a byte of data may take 300 steps"),
+        ("{properties: {a: {pattern: '[a-z]{1,600}$'}}}".to_owned(), "4:38 a byte of data may take 600 steps"),
         (
-            format!("{{properties: {{a: {{items: {{enum: [{}]}}}}}}}}", numbers(600)),
-            "a byte of data may take 300 steps",
+            format!("{{properties: {{a: {{items: {{enum: [{}]}}}}}}}}", numbers(1_200)),
+            "a byte of data may take 600 steps",
         ),
         (format!("{{items: {{dependentRequired: {{{pairs}}}}}}}"), "a byte of data may take 600 steps"),
-        (format!("{{additionalProperties: {{allOf: [{counted}, {counted}, {counted}]}}}}"), "may take 300 steps"),
+        (format!("{{additionalProperties: {{allOf: [{counted}, {counted}, {counted}]}}}}"), "may take 600 steps"),
         (
             format!(
                 "{{properties: {{a: {{$ref: '#/$defs/p'}}}}, additionalProperties: {counted}, $defs: {{p: {{allOf: [{counted}, {counted}]}}}}}}"
             ),
-            "may take 300 steps",
+            "may take 600 steps",
         ),
     ] {
         let found = said(&schema, "z");
@@ -194,7 +194,13 @@ fn schemas_are_priced_by_what_is_in_them() {
         assert!(accepted.warnings()[0].message.contains("of the schema"), "{:?}", accepted.warnings());
     }
     for schema in [
-        "{properties: {a: {pattern: '^[a-z]{1,250}$'}, b: {pattern: '^[a-z]{1,250}$'}}}".to_owned(),
+        "{properties: {a: {pattern: '[a-z]{1,500}$'}, b: {pattern: '[a-z]{1,500}$'}}}".to_owned(),
+        "{properties: {mail: {pattern: '^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}$'}}}".to_owned(),
+        "{properties: {note: {pattern: '^[ -~]{1,2000}$'}}}".to_owned(),
+        format!(
+            "{{properties: {{currency: {{pattern: '^({})$'}}}}}}",
+            (100..400).map(|n| format!("C{n}")).collect::<Vec<_>>().join("|")
+        ),
         format!("{{items: {{enum: [{texts}]}}}}"),
         format!("{{properties: {{country: {{enum: [{}]}}}}}}", numbers(2_000)),
         format!("{{required: [{texts}]}}"),

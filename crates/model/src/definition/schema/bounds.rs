@@ -104,7 +104,7 @@ pub(super) fn check(findings: &mut Findings<'_>, root: &Node, path: &str) -> Che
 pub(super) struct Checked {
     /// Patterns that it has.
     pub(super) patterns: usize,
-    /// Parts that are alternatives of others, or stand inside of such.
+    /// Parts that are alternatives of others.
     pub(super) alternatives: usize,
 }
 

@@ -24,7 +24,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const PATTERN_BYTES_MAX: usize = 128 * 1024;
 
 /// Reasons that may have to be found to say which alternative does not fit why: each is kept, with the value.
-const REASONS_MAX: usize = 20_000;
+const REASONS_MAX: usize = 100_000;
 
 /// Bytes of what is said to be wrong: a schema's `enum` may be as long as the text.
 const REASON_BYTES_MAX: usize = 1_000;
@@ -34,7 +34,7 @@ const REASON_BYTES_MAX: usize = 1_000;
 pub(crate) struct DataSchema {
     validator: Validator,
     data: Type,
-    /// Parts that are alternatives: where none fits, it is said for each value why.
+    /// Parts that are alternatives of others: where none fits, it is said for each value why.
     alternatives: usize,
 }
 

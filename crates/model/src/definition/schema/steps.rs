@@ -25,7 +25,7 @@ impl<'n> Steps<'n> {
                 "enum" => compared(node) / own,
                 "dependentRequired" => parts(node) / own,
                 "pattern" => positions(node),
-                "patternProperties" => names(node).map(pattern::positions).sum(),
+                "patternProperties" => names(node).map(pattern::positions_in_schema).fold(0, u64::saturating_add),
                 _ => continue,
             };
             steps.add(Self { per_byte, heaviest: Some(node), of_heaviest: per_byte });
@@ -70,7 +70,7 @@ fn text(text: &str) -> u64 {
 
 fn positions(node: &Node) -> u64 {
     match &node.value {
-        Value::Text(written) => pattern::positions(written),
+        Value::Text(written) => pattern::positions_in_schema(written),
         _ => 0,
     }
 }
