@@ -8,8 +8,9 @@ CREATE INDEX records_by_secondary_date ON $schema.records (space, secondary_date
 
 -- Records of a space with an earlier date than `p_before`, oldest first, with their dates as they were. Their date becomes
 -- `p_claim`, so that nobody else who asks is told of them for a while: nodes share the work. What another transaction has
--- locked is passed over, and does not count: however many are locked, those behind them are told. Nothing of it needs to be on
--- disk: who finds a record twice only looks twice.
+-- locked is passed over, and does not count: however many are locked, those behind them are told. One after another, for some
+-- milliseconds each: with an older snapshot they would lock what the one before has claimed, and keep it from being dated.
+-- Nothing of it needs to be on disk: who finds a record twice only looks twice.
 CREATE FUNCTION $schema.claim_dated(p_space text, p_secondary boolean, p_before bigint, p_claim bigint, p_limit bigint)
 RETURNS TABLE (id text, version bigint, primary_facet text, secondary_facet text, updated_ms bigint,
     date_ms bigint)
@@ -18,6 +19,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(1282100085, '$schema.records'::regclass::oid::bigint::bit(32)::integer);
     IF p_secondary THEN
         RETURN QUERY WITH undated AS MATERIALIZED (
             SELECT r.record, r.id, r.version, r.primary_facet, r.secondary_facet, r.updated_ms,
