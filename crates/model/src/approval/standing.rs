@@ -89,8 +89,11 @@ impl<'a> Standing<'a> {
         standing.additions = standing.additions_that_count();
         let given = instance.delegations.iter().filter(|given| given.is_for(transition));
         standing.delegations = given.filter(|given| standing.is_in_force(given)).collect();
-        let votes = instance.votes.iter().filter(|vote| vote.is_for(transition));
-        standing.votes = votes.filter(|vote| standing.is_counted(vote)).collect();
+        for vote in instance.votes.iter().filter(|vote| vote.is_for(transition)) {
+            if standing.is_counted(vote) && standing.cast_for(owner_of(vote).name).is_none() {
+                standing.votes.push(vote);
+            }
+        }
         standing
     }
 
@@ -227,6 +230,11 @@ impl<'a> Standing<'a> {
         self.votes.iter().any(|vote| vote.actor == hand)
     }
 
+    /// The vote that was cast in the name of `owner`, by whatever hand. Of one owner there is never a second.
+    fn cast_for(&self, owner: &str) -> Option<&'a Vote> {
+        self.votes.iter().copied().find(|vote| owner_of(vote).name == owner)
+    }
+
     /// The vote that `id` has handed over.
     pub(crate) fn handed_by(&self, id: &str) -> Option<&'a Delegation> {
         self.delegations.iter().copied().find(|delegation| delegation.from == id)
@@ -269,6 +277,12 @@ impl<'a> Standing<'a> {
         let owners: Vec<Owner<'_>> = held.into_iter().chain(own).collect();
         if owners.is_empty() {
             return Err(self.no_vote(actor));
+        }
+        let cast = owners.iter().find_map(|owner| self.cast_for(owner.name));
+        let owners: Vec<Owner<'_>> = owners.into_iter().filter(|owner| self.cast_for(owner.name).is_none()).collect();
+        if let Some(cast) = cast.filter(|_| owners.is_empty()) {
+            let detail = format!("{:?} has cast the vote of {:?} already", cast.actor, owner_of(cast).name);
+            return Err(Refusal::ActRefused { reason: ActReason::Voted, detail });
         }
         // Full without having been left: what was asked for beyond the votes is asked for no more. Whoever has a vote
         // makes the move; those who made it full may be gone.

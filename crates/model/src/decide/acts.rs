@@ -137,6 +137,8 @@ impl Judged<'_> {
             return refuse(ActReason::TooMany, format!("{ADDITIONS_MAX} approvers were added already"));
         }
         let mut instance = self.successor()?;
+        // What is in force no more must not come back with this addition, or without it.
+        standing.keep_in_force(&mut instance);
         instance.additions.push(Addition {
             event: chosen.event.clone(),
             transition: chosen.position,

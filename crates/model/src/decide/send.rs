@@ -390,6 +390,8 @@ impl<'a> Judged<'a> {
             Tally::Short(approval, vote) => {
                 let mut instance = self.successor()?;
                 let on_behalf_of = vote.on_behalf_of.clone();
+                // What is in force no more must not come back beside this vote.
+                standing.keep_in_force(&mut instance);
                 // One that the rule no longer counted.
                 instance.votes.retain(|old| !(old.actor == vote.actor && old.is_for(transition)));
                 instance.votes.push(vote);

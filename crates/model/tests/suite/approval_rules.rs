@@ -432,3 +432,59 @@ fn an_approver_who_has_voted_by_a_delegate_is_not_taken_away() {
         "#,
     );
 }
+
+/// A workflow in which data name the people, in `review`.
+fn named(approval: &str) -> Case {
+    let mut case = Case::new(&format!(
+        "
+        workflow: case
+        initial: draft
+        states:
+          draft: {{on: {{submit: {{target: review, assign: {{people: event.people}}}}}}}}
+          review:
+            on:
+              approve: {{target: approved, approval: {approval}}}
+              name: {{assign: {{people: event.people}}}}
+          approved: {{type: final}}
+        "
+    ));
+    case.run("sam start -> started v1 draft");
+    case.run(r#"sam submit data={"people":["ann","bob"]} -> applied v2 review"#);
+    case
+}
+
+/// New data put a delegation out of force, and an addition that is taken back puts it in force again: no vote counts twice
+/// by that.
+#[test]
+fn a_delegation_that_was_out_of_force_gives_no_second_vote() {
+    named("{quorum: all, of: data.people, delegation: true, add_approvers: true, recall: true}").run(
+        r#"
+        ann approve delegate=zoe -> pending_approval v3 review, 0/2
+        sam name data={"people":["bob","cid"]} -> applied v4 review
+        bob approve add=zoe -> pending_approval v5 review, 0/3
+        sam name data={"people":["ann","bob"]} -> applied v6 review
+        ann approve -> pending_approval v7 review, 1/3 ann
+        bob approve recall -> pending_approval v8 review, 1/2 ann
+        zoe approve -> not_permitted: "zoe" is none of those who have a vote for "approve"
+        ann approve -> pending_approval v8 review, 1/2 ann, stays
+        bob approve -> applied v9 approved completed, by ann bob
+        "#,
+    );
+}
+
+/// Whoever is added asks for their own vote: one that they had handed over long ago does not stand in the way.
+#[test]
+fn who_is_added_has_no_forgotten_delegation() {
+    let rule = "{groups: [{quorum: all, of: data.people}, {quorum: 1, roles: [finance]}], delegation: true, \
+                add_approvers: {roles: [manager]}}";
+    named(rule).run(
+        r#"
+        ann approve delegate=zoe -> pending_approval v3 review, 0/3
+        sam name data={"people":["bob"]} -> applied v4 review
+        zoe[finance] approve -> pending_approval v5 review, 1/2 zoe
+        mia[manager] approve add=ann -> pending_approval v6 review, 1/3 zoe
+        ann approve -> pending_approval v7 review, 2/3 zoe ann
+        bob approve -> applied v8 approved completed, by zoe ann bob
+        "#,
+    );
+}
