@@ -78,7 +78,8 @@ impl Findings<'_> {
         if (self.problems.len(), self.doubts.len()) != problems {
             return;
         }
-        if let Some(starter) = named.iter().find(is_stuck).filter(|_| rule.exclude_starter) {
+        // Each look is a matching: none where nobody asks.
+        if let Some(starter) = rule.exclude_starter.then(|| named.iter().find(is_stuck)).flatten() {
             let message = format!("`exclude_starter`: a run that {starter:?} has started could never be approved");
             self.doubt(place, path, message, "name more people, or ask for fewer");
         }

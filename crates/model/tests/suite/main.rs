@@ -3,6 +3,7 @@
 
 mod approval_checks;
 mod approval_entitled;
+mod approval_owners;
 mod approval_properties;
 mod approval_reach;
 mod approval_rules;
