@@ -76,7 +76,7 @@ pub struct Purged {
     pub looked_at: u64,
     /// Sweeps that have looked at all that was due.
     pub sweeps: u64,
-    /// Those that have not, since the store did not answer.
+    /// Those that have not: the store did not answer, or a definition cannot be read.
     pub sweeps_failed: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Names of which the API has a closed set, as the OpenAPI document tells them. A test holds them against the names that the
-//! model and the engine write.
+//! Names of which the API has a closed set, as the OpenAPI document tells them. A test holds those that the model and the
+//! engine write against these; the others are written by this room alone.
 
 use utoipa::ToSchema;
 

@@ -16,7 +16,7 @@ use lockkeeper_model::{Refusal, Timestamp, WorkflowName};
 use lockkeeper_store::{DateOf, Dated, DatedQuery, Forget, Forgotten};
 use tokio_util::sync::CancellationToken;
 
-use super::{CLOSED, PURGED};
+use super::{CLOSED, PURGED, Retention};
 use crate::codec;
 use crate::definitions::unavailable;
 use crate::engine::{Engine, Inner};
@@ -43,49 +43,52 @@ impl Engine {
     /// Forgets what is older than the workflows' definitions, or this node's settings, want kept.
     ///
     /// # Errors
-    /// `unavailable`: what was not looked at is the next sweep's.
+    /// What was not looked at is the next sweep's. `unavailable`: the store did not answer; all others: how long things of
+    /// some workflow are kept could not be told, and those of the others were looked at.
     pub async fn sweep(&self) -> Result<(), Refusal> {
-        let mut cursor = None;
+        let (mut cursor, mut missed) = (None, None);
         loop {
             let page = self.workflows(cursor, PURGE_PAGE).await?;
             let names = page.items.into_iter().filter_map(|(name, ..)| WorkflowName::new(&name).ok());
-            self.sweep_by_turns(names.collect()).await?;
+            missed = missed.or(self.sweep_by_turns(names.collect()).await?);
             cursor = page.next;
             if cursor.is_none() {
-                return Ok(());
+                return missed.map_or(Ok(()), Err);
             }
         }
     }
 
-    /// One page of each, again and again until nothing is due: a workflow with much to forget does not hold up the others.
-    async fn sweep_by_turns(&self, mut left: Vec<WorkflowName>) -> Result<(), Refusal> {
+    /// One page of each, again and again until nothing is due: a workflow with much to forget does not hold up the others,
+    /// nor does one of which it cannot be told how long it is kept; why that is, is answered.
+    async fn sweep_by_turns(&self, mut left: Vec<WorkflowName>) -> Result<Option<Refusal>, Refusal> {
+        let mut missed = None;
         for _ in 0..PURGE_TURNS {
             if left.is_empty() {
                 break;
             }
             let mut again = Vec::new();
             for workflow in left {
-                if self.sweep_page(&workflow).await? {
+                // Asked for again each time: whoever has just put `forever` means it.
+                let kept = match self.retention_of(&workflow).await {
+                    Ok(kept) => kept.times(),
+                    Err(refusal) => {
+                        tracing::warn!(%workflow, %refusal, "nothing of it is purged: how long it is kept is not known");
+                        missed.get_or_insert(refusal);
+                        continue;
+                    }
+                };
+                if self.sweep_page(&workflow, kept).await? {
                     tokio::time::sleep(PURGE_PAUSE).await;
                     again.push(workflow);
                 }
             }
             left = again;
         }
-        Ok(())
+        Ok(missed)
     }
 
     /// Does a bounded part of what is due of a workflow; says whether there may be more.
-    async fn sweep_page(&self, workflow: &WorkflowName) -> Result<bool, Refusal> {
-        // Asked for again each time: whoever has just put `forever` means it.
-        let kept = match self.retention_of(workflow).await {
-            Ok(kept) => kept.times(),
-            // Not there, or damaged; if it is the store that does not answer, what is asked next says so.
-            Err(refusal) => {
-                tracing::warn!(%workflow, %refusal, "nothing of it is purged: how long it is kept is not known");
-                return Ok(false);
-            }
-        };
+    async fn sweep_page(&self, workflow: &WorkflowName, kept: Retention) -> Result<bool, Refusal> {
         let closed = self.sweep_by(workflow, DateOf::Primary, kept.closed).await?;
         let history = self.sweep_by(workflow, DateOf::Secondary, kept.history).await?;
         Ok(closed || history)

@@ -414,3 +414,18 @@ async fn a_damaged_history_keeps_no_other_from_being_forgotten() {
     house.engine.sweep().await.unwrap();
     assert_eq!(versions(&house, "damaged").await, [4]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_that_cannot_tell_how_long_things_are_kept_has_failed() {
+    let (house, clock) = house(Retention { closed: Some(DAY), history: None }).await;
+    house.start("a", json!({})).await;
+    send(&house, "a", "finish").await;
+    clock.advance(2 * DAY);
+    house.store.unconfirmed.store(true, Ordering::SeqCst);
+    let swept = house.engine.sweep().await;
+    assert!(matches!(swept, Err(Refusal::Unavailable { .. })), "{swept:?}");
+    assert_eq!(versions(&house, "a").await, [1, 2]);
+    house.store.unconfirmed.store(false, Ordering::SeqCst);
+    house.engine.sweep().await.unwrap();
+    assert_eq!(versions(&house, "a").await, [0_i64; 0]);
+}

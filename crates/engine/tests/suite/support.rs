@@ -62,6 +62,8 @@ pub struct FaultyStore {
     pub life: AtomicI64,
     /// Reads fail while it is set.
     pub blind: std::sync::atomic::AtomicBool,
+    /// What is current is not told while it is set.
+    pub unconfirmed: std::sync::atomic::AtomicBool,
     /// The fences of what was committed here, in order.
     pub fences: Mutex<Vec<Fence>>,
     /// Alarms that were set without a change.
@@ -87,6 +89,7 @@ impl FaultyStore {
             deliver_in_read: false.into(),
             life: AtomicI64::new(0),
             blind: false.into(),
+            unconfirmed: false.into(),
             fences: Mutex::default(),
             alarms: watch::Sender::new(0),
             garbled: AtomicI64::new(0),
@@ -294,6 +297,9 @@ impl Store for FaultyStore {
 
     async fn confirm(&self, key: &RecordKey, keys: &[String], now: Timestamp) -> Result<Confirmation, ReadError> {
         self.check_read()?;
+        if self.unconfirmed.load(Ordering::SeqCst) {
+            return Err(ReadError::Unavailable("unconfirmed".into()));
+        }
         let confirmed = self.inner.confirm(key, keys, now).await?;
         Ok(Confirmation { life: confirmed.life + self.life(), ..confirmed })
     }

@@ -30,7 +30,7 @@ pub(super) fn registry(engine: &Engine) -> Registry {
         ),
         ("retention_looked_at", "Instances that this node has looked at for what is older than it is kept", looked_at),
         ("retention_sweeps", "Times that this node has looked at all that is older than it is kept", sweeps),
-        ("retention_sweeps_failed", "Times that this node could not, since the store did not answer", sweeps_failed),
+        ("retention_sweeps_failed", "Times that this node could not look at all of it", sweeps_failed),
     ];
     for (name, help, value) in counters {
         registry.register(name, help, ConstCounter::new(value));

@@ -127,12 +127,16 @@ fn closed_set(document: &Value, name: &str) -> Vec<String> {
 fn closed_sets_are_those_of_the_model() {
     use lockkeeper_engine::{Reason, Rung};
     use lockkeeper_model::definition::{OnLockLoss, OnLocked, Strategy};
-    use lockkeeper_model::{ConflictPolicy, Format, ReusePolicy, Status};
+    use lockkeeper_model::{ConflictPolicy, Format, ReusePolicy, Status, SuccessKind as S};
     fn names<T: serde::Serialize>(all: &[T]) -> Vec<String> {
         all.iter().map(|one| serde_json::to_value(one).unwrap().as_str().unwrap().to_owned()).collect()
     }
     let document = document();
+    let mut outcomes = names(&[S::Started, S::Attached, S::Applied, S::AlreadyApplied, S::PendingApproval]);
+    // A migration that is only tried is the server's own.
+    outcomes.push("dry_run".to_owned());
     for (name, all) in [
+        ("OutcomeName", outcomes),
         ("ReusePolicyName", names(&ReusePolicy::ALL)),
         ("ConflictPolicyName", names(&ConflictPolicy::ALL)),
         ("StatusName", names(&Status::ALL)),
