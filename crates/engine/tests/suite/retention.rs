@@ -327,10 +327,11 @@ async fn much_is_forgotten_in_small_steps_by_all_nodes() {
     let (one, two) = (house.engine.purged(), other.purged());
     assert_eq!(one.instances + two.instances, IDS as u64);
     assert_eq!(one.events + two.events, (NOTES + 1 + 2 * IDS) as u64);
-    // For its history twice, for its end once; and for each further step of the long one. Twice as many if both did all.
+    // For its history twice, for its end once; and for each further step of the long one. Some once more, where one node
+    // was at work on what the other had to date; twice as many if both did all.
     let looks = 3 * (IDS as u64 + 1) + 2;
     let looked_at = one.looked_at + two.looked_at;
-    assert!((looks..looks + 20).contains(&looked_at), "{looked_at} instead of {looks}");
+    assert!((looks..looks * 3 / 2).contains(&looked_at), "{looked_at} instead of {looks}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,7 +62,7 @@ BEGIN
 END $$;
 
 -- Sets one of the dates of each, and the other with it if it was not set; of a record that another transaction has locked
--- it stays as it is. Says of how many.
+-- it stays as it is. In turn with the claims: they lock what others may have to date by its other date. Says of how many.
 CREATE FUNCTION $schema.set_dates(p_secondary boolean, p_spaces text[], p_ids text[], p_dates bigint[])
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -72,6 +72,7 @@ DECLARE
     v_set bigint;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(1282100085, '$schema.records'::regclass::oid::bigint::bit(32)::integer);
     WITH locked AS MATERIALIZED (
         SELECT r.record, d.date_ms FROM unnest(p_spaces, p_ids, p_dates) d (space, id, date_ms)
             JOIN $schema.records r ON r.space = d.space AND r.id = d.id FOR UPDATE OF r SKIP LOCKED
