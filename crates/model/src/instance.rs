@@ -83,7 +83,7 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additions: Vec<Addition>,
     /// The states that led here, the first one first, loops cut out and the current one left out: those to which a
-    /// `return` may lead. Kept only where the definition has such a transition.
+    /// `return` may lead, if not of this version of the definition, then of one that the run is migrated to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
     /// What it takes to take the last move back, where its transition allows that and nothing has happened since.

@@ -158,16 +158,11 @@ pub(super) fn unapproved(machine: &Machine) -> HashSet<usize> {
 /// The states of `new` that the run has passed on its way to `state`.
 fn path(old: &Definition, new: &Definition, current: &Instance, migrate: &Migrate, state: &str) -> Vec<String> {
     let machine = new.machine();
-    if !machine.has_returns() {
-        return Vec::new();
-    }
-    // A version without ways back keeps no path: what is known then is by which event it came, and from where.
+    // Of a run that was moved before paths were kept it is known by which event it came, and from where.
     let by_event = current.entered.event.is_some() && current.state != old.initial();
-    let came_from = current.entered.from.as_slice();
-    let passed = match old.machine().has_returns() {
-        true => current.path.as_slice(),
-        false if by_event => came_from,
-        false => &[],
+    let passed = match current.path.as_slice() {
+        [] if by_event => current.entered.from.as_slice(),
+        path => path,
     };
     // A way back must not lead where the new version asks for an approval first.
     let free = unapproved(machine);

@@ -126,14 +126,12 @@ fn enter(instance: &mut Instance, machine: &Machine, target: usize, now: Timesta
     if instance.status.is_closed() {
         instance.deadline = None;
     }
-    if machine.has_returns() {
-        if left != instance.state {
-            instance.path.push(left);
-        }
-        // The way here, without its loops: as long as there are states, at most.
-        if let Some(at) = instance.path.iter().position(|passed| *passed == instance.state) {
-            instance.path.truncate(at);
-        }
+    if left != instance.state {
+        instance.path.push(left);
+    }
+    // The way here, without its loops: as long as there are states, at most.
+    if let Some(at) = instance.path.iter().position(|passed| *passed == instance.state) {
+        instance.path.truncate(at);
     }
 }
 

@@ -85,7 +85,6 @@ pub(crate) struct Machine {
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
-    has_returns: bool,
     schema: Option<DataSchema>,
 }
 
@@ -110,8 +109,7 @@ impl Machine {
         }
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
-        let has_returns = states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys, has_returns, schema: None }
+        Self { initial, states, by_name, by_event, has_lock_keys, schema: None }
     }
 
     /// The same for data that has to be as `schema` says.
@@ -137,11 +135,6 @@ impl Machine {
     /// Whether a transition names a lock.
     pub(crate) fn has_lock_keys(&self) -> bool {
         self.has_lock_keys
-    }
-
-    /// Whether a transition leads back, so that instances keep their paths.
-    pub(crate) fn has_returns(&self) -> bool {
-        self.has_returns
     }
 
     /// How `send` commits in `state`; none: the transitions that it may mean are not known, or differ.
