@@ -56,8 +56,8 @@ pub struct FeedItem {
 /// One page of the feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedPage {
-    /// Where it begins: behind the given place. Of the same place as that, but what the store had forgotten by now is
-    /// known to it.
+    /// Where it begins: behind the given place. Of the same place as that, or of the last event before it if that place is
+    /// none of an event; and what the store had forgotten by now is known to it.
     pub from: FeedCursor,
     /// The events; large ones end a page early.
     pub items: Vec<FeedItem>,
@@ -88,8 +88,11 @@ pub(crate) struct FeedState {
     pub(crate) purges: i64,
     /// Nothing behind this place was forgotten.
     pub(crate) purged: (i64, i64, i64),
-    /// No event behind this place can be told yet.
+    /// Behind the last event that can be told and the last that was forgotten: what is committed later is behind it, even
+    /// after a crash. A place further on may be given out again after a crash, since nothing of it is on disk.
     pub(crate) end: (i64, i64, i64),
+    /// No reader can have come further than this.
+    pub(crate) bound: (i64, i64, i64),
 }
 
 impl FeedState {
@@ -99,15 +102,20 @@ impl FeedState {
         match from {
             FeedFrom::Oldest => (at((0, 0, 0)), None),
             FeedFrom::Now => (at(self.end), None),
-            // Places behind the end were given by a store that went on elsewhere.
-            FeedFrom::After(after) if after.life != self.life || after.place > self.end => {
+            FeedFrom::After(after) if after.life != self.life || !self.has_given(after.place) => {
                 (after, Some(FeedGap::AnotherLife))
             }
             FeedFrom::After(after) => {
                 let gap = after.purges != self.purges && after.place < self.purged;
-                (at(after.place), gap.then_some(FeedGap::Purged))
+                (at(after.place.min(self.end)), gap.then_some(FeedGap::Purged))
             }
         }
+    }
+
+    /// Places of events behind the end were given by a store that went on elsewhere. Those of no event (no record has the
+    /// number 0) may have been given by a node of an earlier release, up to the bound.
+    fn has_given(&self, place: (i64, i64, i64)) -> bool {
+        place <= self.end || (place.1 == 0 && place <= self.bound)
     }
 }
 
@@ -148,7 +156,8 @@ impl FromStr for FeedCursor {
 mod tests {
     use super::*;
 
-    const STATE: FeedState = FeedState { life: 3, purges: 2, purged: (50, i64::MAX, i64::MAX), end: (100, 0, 0) };
+    const STATE: FeedState =
+        FeedState { life: 3, purges: 2, purged: (50, i64::MAX, i64::MAX), end: (90, 7, 9), bound: (100, 0, 0) };
 
     fn cursor(text: &str) -> FeedCursor {
         text.parse().unwrap()
@@ -173,8 +182,16 @@ mod tests {
         assert_eq!(gap("3-1-50-7-1"), Some(FeedGap::Purged));
         assert_eq!(gap("3-1-51-0-0"), None, "it had passed all that was forgotten");
         assert_eq!(gap("2-2-99-0-0"), Some(FeedGap::AnotherLife));
-        assert_eq!(gap("3-2-100-0-1"), Some(FeedGap::AnotherLife), "behind the end");
+        assert_eq!(gap("3-2-90-8-1"), Some(FeedGap::AnotherLife), "an event behind the end");
+        assert_eq!(gap("3-2-101-0-0"), Some(FeedGap::AnotherLife), "behind the bound");
         assert_eq!(STATE.begin(FeedFrom::Oldest), (cursor("3-2-0-0-0"), None));
-        assert_eq!(STATE.begin(FeedFrom::Now), (cursor("3-2-100-0-0"), None));
+        assert_eq!(STATE.begin(FeedFrom::Now), (cursor("3-2-90-7-9"), None));
+    }
+
+    #[test]
+    fn a_place_of_no_event_is_taken_back_to_the_last_event() {
+        for text in ["3-2-90-7-9", "3-2-91-0-0", "3-2-100-0-0"] {
+            assert_eq!(STATE.begin(FeedFrom::After(cursor(text))), (cursor("3-2-90-7-9"), None), "{text}");
+        }
     }
 }

@@ -16,6 +16,11 @@ use crate::{ReadError, RecordKey};
 ///
 /// All of it is one statement, and so one snapshot: of a transaction below `bound` it sees all, and of one that it does not
 /// see, nothing is below.
+///
+/// A page costs what it shows: the page, the last event and the last below `bound` (`told`) are read from their place in the
+/// index, and each record by its number. ORDER BY with LIMIT makes every other way dearer to the planner, which EXISTS does
+/// not; and it does not know the place that is asked for (a subselect), of which old statistics may tell it that hardly
+/// anything is behind.
 pub(super) fn call(s: &str) -> String {
     format!(
         "WITH now AS MATERIALIZED (
@@ -24,21 +29,30 @@ pub(super) fn call(s: &str) -> String {
              SELECT coalesce(max(c.value) FILTER (WHERE c.name = 'feed_purges'), 0) AS purges,
                  coalesce(max(c.value) FILTER (WHERE c.name = 'feed_purged'), 0) AS purged
              FROM {s}.counters c WHERE c.name IN ('feed_purges', 'feed_purged')),
+         newest AS MATERIALIZED (
+             SELECT e.xid FROM {s}.events e ORDER BY e.xid DESC, e.record DESC, e.version DESC LIMIT 1),
+         told AS MATERIALIZED (
+             SELECT e.xid, e.record, e.version FROM {s}.events e WHERE e.xid < (SELECT bound FROM now)
+             ORDER BY e.xid DESC, e.record DESC, e.version DESC LIMIT 1),
          found AS MATERIALIZED (
              SELECT * FROM (
                  SELECT e.*, sum(octet_length(e.body)) OVER (ORDER BY e.xid, e.record, e.version) AS upto FROM (
                      SELECT e.xid, e.record, e.version, e.commit_id, e.body FROM {s}.events e
-                     WHERE (e.xid, e.record, e.version) > ($1::text::xid8, $2, $3)
+                     WHERE (e.xid, e.record, e.version) > ((SELECT $1::text::xid8), (SELECT $2), (SELECT $3))
                          AND e.xid < (SELECT bound FROM now)
                      ORDER BY e.xid, e.record, e.version LIMIT $4) e) page
-             WHERE page.upto <= $5 OR page.upto = octet_length(page.body))
+             WHERE page.upto <= $5 OR page.upto = octet_length(page.body)),
+         page_end AS MATERIALIZED (
+             SELECT f.xid, f.record, f.version FROM found f ORDER BY f.xid DESC, f.record DESC, f.version DESC LIMIT 1)
          SELECT now.life, now.bound::text::bigint AS bound, marks.purges, marks.purged,
-             EXISTS (SELECT FROM {s}.events e WHERE e.xid >= now.bound) AS held_back,
-             EXISTS (SELECT FROM {s}.events e WHERE e.xid < now.bound AND (e.xid, e.record, e.version)
-                 > (SELECT l.xid, l.record, l.version FROM found l ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1)) AS more,
-             f.xid::text::bigint AS xid, f.record, f.version, f.commit_id, f.body, r.space, r.id
-         FROM now CROSS JOIN marks
-         LEFT JOIN (found f JOIN {s}.records r ON r.record = f.record) ON true
+             coalesce(told.xid::text::bigint, 0) AS told,
+             coalesce(newest.xid >= now.bound, false) AS held_back,
+             coalesce((told.xid, told.record, told.version) > (page_end.xid, page_end.record, page_end.version), false)
+                 AS more,
+             f.xid::text::bigint AS xid, f.record, f.version, f.commit_id, f.body, f.space, f.id
+         FROM now CROSS JOIN marks LEFT JOIN newest ON true LEFT JOIN told ON true LEFT JOIN page_end ON true
+         LEFT JOIN (SELECT * FROM found CROSS JOIN LATERAL (
+             SELECT r.space, r.id FROM {s}.records r WHERE r.record = found.record OFFSET 0) r) f ON true
          ORDER BY f.xid, f.record, f.version"
     )
 }
@@ -62,13 +76,16 @@ pub(super) async fn page(shared: &Shared, from: FeedFrom, limit: usize) -> Resul
 
 fn read(rows: &[Row], from: FeedFrom) -> Result<Option<FeedPage>, Error> {
     let Some(first) = rows.first() else { return Ok(None) };
+    // All of a transaction: which of its events were forgotten is not known.
+    let behind = |commit: i64| if commit == 0 { (0, 0, 0) } else { (commit, i64::MAX, i64::MAX) };
+    let purged = behind(first.try_get("purged")?);
     let state = FeedState {
         life: first.try_get("life")?,
         purges: first.try_get("purges")?,
-        // Which of a transaction's events were forgotten is not known.
-        purged: (first.try_get("purged")?, i64::MAX, i64::MAX),
-        // No event has the record 0: before all of that transaction.
-        end: (first.try_get("bound")?, 0, 0),
+        purged,
+        // An event's transaction is on disk, and its number is not given out again; others' are, after a crash.
+        end: behind(first.try_get("told")?).max(purged),
+        bound: (first.try_get("bound")?, 0, 0),
     };
     let (after, gap) = state.begin(from);
     let held_back = first.try_get("held_back")?;

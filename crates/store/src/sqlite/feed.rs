@@ -40,6 +40,7 @@ fn read(snapshot: &Connection, from: FeedFrom, limit: usize) -> Result<FeedPage,
         purges: counter(snapshot, PURGES)?,
         purged: (counter(snapshot, PURGED)?, 0, 0),
         end: (last, 0, 0),
+        bound: (last, 0, 0),
     };
     let (after, gap) = state.begin(from);
     let mut page = FeedPage { from: after, items: Vec::new(), next: after, gap, more: false, held_back: false };

@@ -152,10 +152,10 @@ pub(crate) async fn foreign_cursors_are_told(bench: &Bench) {
     let end = settled(bench, FeedFrom::Now, 10).await.next.to_string();
     let (life, place) = end.split_once('-').expect("a cursor");
     let life: i64 = life.parse().expect("a life");
-    let (rest, record) =
-        place.rsplit_once("-0-").map(|(rest, _)| rest.rsplit_once('-').expect("parts")).expect("parts");
-    let commit: i64 = record.parse().expect("a commit");
-    for foreign in [format!("{}-{place}", life + 1), format!("{life}-{rest}-{}-0-0", commit + 1_000_000)] {
+    let mut numbers = place.split('-');
+    let (purges, commit) = (numbers.next().expect("purges"), numbers.next().expect("a commit"));
+    let ahead = commit.parse::<i64>().expect("a number") + 1_000_000;
+    for foreign in [format!("{}-{place}", life + 1), format!("{life}-{purges}-{ahead}-0-0")] {
         let cursor: FeedCursor = foreign.parse().expect("a cursor");
         let page = bench.store.feed(FeedFrom::After(cursor), 10).await.expect("an answer");
         assert_eq!((page.gap, page.items.len(), page.next), (Some(FeedGap::AnotherLife), 0, cursor), "{foreign}");

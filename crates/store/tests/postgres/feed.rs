@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use lockkeeper_store::{FeedFrom, FeedPage, PostgresStore, Store};
+use lockkeeper_store::{FeedFrom, FeedPage, Forget, Forgotten, PostgresStore, Store};
 use lockkeeper_testbed::Postgres;
 
-use crate::tools::{LONG, blocking, key, must_commit, next, open};
+use crate::tools::{LONG, blocking, eventually, key, must_commit, next, open};
 use crate::upgrades::BACK_TO_7;
 
 fn told(page: &FeedPage) -> Vec<(String, i64)> {
@@ -117,4 +117,140 @@ async fn a_store_of_the_release_before_has_its_feed() {
     let expected = [("b", 1), ("b", 2), ("a", 1), ("a", 2)];
     assert_eq!(rest(&store, FeedFrom::Oldest).await, expected.map(|(id, version)| (id.to_owned(), version)));
     store.close().await;
+}
+
+/// Numbers of transactions of which nothing was on disk when the server crashed are given out again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_missed_after_a_crash() {
+    let mut server = server().await;
+    let store = open(&server.url()).await;
+    // Before there is any event, behind one, and behind one that was forgotten.
+    for round in 0..3 {
+        if round == 2 {
+            let forget = Forget { key: key("a"), version: 2, upto: 2, replace: None };
+            assert_eq!(store.forget(&forget, 10).await, Ok(Forgotten::Events { events: 2, whole: true }));
+        }
+        // Whatever a node writes when it first connects is written by now.
+        page(&store, FeedFrom::Oldest).await;
+        let burnt;
+        (server, burnt) = blocking(move || {
+            // Nothing is written to disk any more but what a commit waits for.
+            let writer = server.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+            let stopped = std::process::Command::new("kill").args(["-STOP", &writer]).status();
+            assert!(stopped.is_ok_and(|status| status.success()));
+            let taken_back = "BEGIN; SELECT pg_current_xact_id(); ROLLBACK;".repeat(50);
+            let burnt = server.execute(&taken_back).lines().last().and_then(|last| last.parse::<i64>().ok());
+            (server, burnt.expect("a number"))
+        })
+        .await;
+        let now = page(&store, FeedFrom::Now).await.next;
+        let followed = page(&store, FeedFrom::Oldest).await.next;
+        let reached;
+        (server, reached) = blocking(move || {
+            server.kill();
+            server.restart();
+            let reached = server.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").parse::<i64>();
+            (server, reached.expect("a number"))
+        })
+        .await;
+        assert!(reached < burnt, "round {round}: {burnt} is not given out again, but {reached}");
+        eventually("the server is back", || async { store.ping().await.is_ok() }).await;
+        for cursor in [now, followed] {
+            let early = page(&store, FeedFrom::After(cursor)).await;
+            assert_eq!((early.gap, told(&early)), (None, vec![]), "round {round}, before anything is written");
+        }
+        must_commit(&store, next(&key("a"), round)).await;
+        for cursor in [now, followed] {
+            let late = page(&store, FeedFrom::After(cursor)).await;
+            assert_eq!((late.gap, told(&late)), (None, vec![("a".to_owned(), round + 1)]), "round {round}");
+        }
+    }
+    store.close().await;
+}
+
+/// How the server has read the pages of which it has logged it: tables, with the kind of each scan and the rows it met.
+fn scans(log: &str) -> Vec<Vec<(String, String, f64)>> {
+    fn collect(node: &serde_json::Value, into: &mut Vec<(String, String, f64)>) {
+        let number = |name: &str| node[name].as_f64().unwrap_or(0.0);
+        if let (Some(table), Some(kind)) = (node["Relation Name"].as_str(), node["Node Type"].as_str()) {
+            let rows = (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops");
+            into.push((table.to_owned(), kind.to_owned(), rows));
+        }
+        for below in node["Plans"].as_array().into_iter().flatten() {
+            collect(below, into);
+        }
+    }
+    let mut all = Vec::new();
+    for logged in log.split(" plan:\n").skip(1) {
+        let json: String = logged.lines().take_while(|line| line.starts_with('\t')).collect();
+        let plan: serde_json::Value = serde_json::from_str(&json).expect("a plan");
+        if plan["Query Text"].as_str().is_some_and(|text| text.contains("held_back")) {
+            let mut of_page = Vec::new();
+            collect(&plan["Plan"], &mut of_page);
+            all.push(of_page);
+        }
+    }
+    all
+}
+
+/// Whatever the planner knows of the tables, a page is read by the index and costs what it shows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_reads_what_it_shows_and_no_more() {
+    const SHOWN: usize = 100;
+    let explained = [
+        ("session_preload_libraries", "auto_explain"),
+        ("auto_explain.log_min_duration", "0"),
+        ("auto_explain.log_analyze", "on"),
+        ("auto_explain.log_format", "json"),
+        ("autovacuum", "off"),
+    ];
+    let server = blocking(move || Postgres::start_with(&explained)).await;
+    let store = open(&server.url()).await;
+    let fill =
+        "INSERT INTO lockkeeper.records (space, id, version, primary_facet, secondary_facet, created_ms, updated_ms,
+            body) SELECT 'things', n, 1, '', '', 0, 0, '' FROM generate_series(1, 20000) n;
+        INSERT INTO lockkeeper.events (record, version, commit_id, body, xid)
+            SELECT record, 1, gen_random_uuid(), 'event', (3 + record % 500)::text::xid8 FROM lockkeeper.records";
+    let server = blocking(move || {
+        server.execute(fill);
+        server
+    })
+    .await;
+    let mut pages = 0;
+    let mut look = async |from: FeedFrom, expected: (usize, bool, bool)| {
+        let page = store.feed(from, SHOWN).await.expect("an answer");
+        assert_eq!((page.items.len(), page.more, page.held_back), expected);
+        pages += 1;
+        FeedFrom::After(page.next)
+    };
+    let next_page = look(FeedFrom::Oldest, (SHOWN, true, false)).await;
+    look(next_page, (SHOWN, true, false)).await;
+    let end = look(FeedFrom::Now, (0, false, false)).await;
+    look(end, (0, false, false)).await;
+    let server = blocking(move || {
+        server.execute("VACUUM ANALYZE lockkeeper.events; VACUUM ANALYZE lockkeeper.records");
+        server
+    })
+    .await;
+    look(next_page, (SHOWN, true, false)).await;
+    look(end, (0, false, false)).await;
+    let session = server.session();
+    session.execute("BEGIN; SELECT pg_current_xact_id()");
+    must_commit(&store, next(&key("held back"), 0)).await;
+    look(next_page, (SHOWN, true, true)).await;
+    look(end, (0, false, true)).await;
+    session.execute("COMMIT");
+    look(end, (1, false, false)).await;
+    store.close().await;
+    let log = server.log();
+    let scans = scans(&log);
+    assert_eq!(scans.len(), pages, "{log}");
+    for of_page in scans {
+        let mut read = 0.0;
+        for (table, kind, rows) in of_page.iter().filter(|(table, ..)| table == "events" || table == "records") {
+            assert!(kind.contains("Index"), "{table} by {kind}: {of_page:?}");
+            read += rows;
+        }
+        assert!(read <= (2 * SHOWN + 3) as f64, "{of_page:?}");
+    }
 }
