@@ -60,6 +60,15 @@ pub struct Migration {
     /// Who had voted in the visit: their votes are void, since what was voted for may be another thing now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes_dropped: Vec<String>,
+    /// Votes of the visit that were in other hands: they are their owners' again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegations_dropped: Vec<Handover>,
+    /// Who had been added in the visit, and is asked for no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_dropped: Vec<String>,
+    /// States that the map names and neither version has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_states: Vec<String>,
     /// Timers of the visit after the migration.
     pub timers: usize,
 }
@@ -362,7 +371,7 @@ pub enum ActReason {
     Oneself,
     /// The one named has a vote of their own, or has voted, or holds or has handed on a vote.
     HasVote,
-    /// The one named started the run, and has no vote.
+    /// The one named started the run, or the guard refuses them: they have no vote.
     Excluded,
     /// All places that the vote could fill are full.
     Full,

@@ -83,18 +83,23 @@ pub(crate) struct OpenApprovalView {
     problem: Option<String>,
 }
 
+impl From<Handover> for HandoverView {
+    fn from(Handover { from, to }: Handover) -> Self {
+        Self { from, to }
+    }
+}
+
 impl From<Approval> for ApprovalView {
     fn from(approval: Approval) -> Self {
         let Approval { quorum, voters, missing, groups, waiting_for, delegations, added } = approval;
         let group = |ApprovalGroup { quorum, votes, of, roles }| ApprovalGroupView { quorum, votes, of, roles };
-        let handover = |Handover { from, to }| HandoverView { from, to };
         Self {
             quorum,
             voters,
             missing,
             groups: groups.into_iter().map(group).collect(),
             waiting_for,
-            delegations: delegations.into_iter().map(handover).collect(),
+            delegations: delegations.into_iter().map(HandoverView::from).collect(),
             added,
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::approvals::{ApprovalView, OpenApprovalView};
+use crate::approvals::{ApprovalView, HandoverView, OpenApprovalView};
 use crate::closed::{OutcomeName, StatusName};
 use crate::problem::Problem;
 
@@ -46,14 +46,29 @@ pub(crate) struct MigrationView {
     to_state: String,
     /// Who had voted in the visit: their votes are void.
     votes_dropped: Vec<String>,
+    /// Votes that were in other hands: they are their owners' again.
+    delegations_dropped: Vec<HandoverView>,
+    /// Who had been added, and is asked for no more.
+    added_dropped: Vec<String>,
+    /// States that `state_map` names and neither version has.
+    unknown_states: Vec<String>,
     /// Timers of the visit after it.
     timers: usize,
 }
 
 impl From<Migration> for MigrationView {
     fn from(migration: Migration) -> Self {
-        let Migration { from_version, to_version, from_state, to_state, votes_dropped, timers } = migration;
-        Self { from_version, to_version, from_state, to_state, votes_dropped, timers }
+        Self {
+            from_version: migration.from_version,
+            to_version: migration.to_version,
+            from_state: migration.from_state,
+            to_state: migration.to_state,
+            votes_dropped: migration.votes_dropped,
+            delegations_dropped: migration.delegations_dropped.into_iter().map(HandoverView::from).collect(),
+            added_dropped: migration.added_dropped,
+            unknown_states: migration.unknown_states,
+            timers: migration.timers,
+        }
     }
 }
 

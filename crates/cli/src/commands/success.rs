@@ -29,6 +29,13 @@ struct Migration {
     from_state: String,
     to_state: String,
     votes_dropped: Vec<String>,
+    // Servers of before do not tell these.
+    #[serde(default)]
+    delegations_dropped: Vec<Value>,
+    #[serde(default)]
+    added_dropped: Vec<String>,
+    #[serde(default)]
+    unknown_states: Vec<String>,
 }
 
 /// Prints an answer: the server's JSON, or one line.
@@ -52,14 +59,12 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
         text.push_str(&format!("; {}", votes(approval)));
     }
     if let Some(migration) = &success.migration {
-        let Migration { from_version, to_version, from_state, to_state, votes_dropped } = migration;
+        let Migration { from_version, to_version, from_state, to_state, .. } = migration;
         text.push_str(&format!("; the definition's version {from_version} > {to_version}"));
         if from_state != to_state {
             text.push_str(&format!(", state {from_state} > {to_state}"));
         }
-        if !votes_dropped.is_empty() {
-            text.push_str(&format!("; void are the votes of {}", votes_dropped.join(", ")));
-        }
+        text.push_str(&dropped(migration));
     }
     if replayed && success.outcome == "started" {
         text.push_str(" (it had begun before)");
@@ -67,6 +72,22 @@ fn sentence(success: &Success, workflow: &str, replayed: bool) -> String {
         text.push_str(" (the answer that this key had before)");
     }
     printable(&text)
+}
+
+/// What of the approvals is void, and what of the map means nothing.
+fn dropped(migration: &Migration) -> String {
+    let handover = |given: &Value| format!("{} for {}", field::text(given, "to"), field::text(given, "from"));
+    let handed: Vec<_> = migration.delegations_dropped.iter().map(handover).collect();
+    [
+        ("void are the votes of", &migration.votes_dropped),
+        ("void are the delegations", &handed),
+        ("no longer asked for, though added:", &migration.added_dropped),
+        ("neither version has the state that the map names:", &migration.unknown_states),
+    ]
+    .into_iter()
+    .filter(|(_, names)| !names.is_empty())
+    .map(|(what, names)| format!("; {what} {}", names.join(", ")))
+    .collect()
 }
 
 /// `2 of 3 votes: ann, zoe (for bob); 1 of 2 finance, 1 of 1 legal; waiting for cid`.

@@ -11,7 +11,7 @@ mod standing;
 
 pub use open::OpenApproval;
 pub(crate) use people::is_among;
-pub(crate) use standing::{Standing, Tally};
+pub(crate) use standing::{Standing, Tally, is_given_back};
 
 use crate::definition::approval::ApprovalRule;
 use crate::definition::machine::Transition;
@@ -43,6 +43,11 @@ impl Recorded for Delegation {
 impl Recorded for Addition {
     fn place(&self) -> (&str, usize) {
         (&self.event, self.transition)
+    }
+
+    /// Whoever was added has to agree to the event, whichever of its transitions new data chooses.
+    fn is_for(&self, transition: &Transition) -> bool {
+        self.event == transition.event
     }
 }
 

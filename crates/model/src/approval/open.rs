@@ -35,6 +35,9 @@ impl Definition {
         let scope = Scope { data, event, actor, id: id.as_str(), instance, now: instance.updated_at };
         let approvals = machine.states[at].transitions.iter().filter_map(|transition| {
             let rule = transition.approval.as_ref()?;
+            if transition.back.is_some() && machine.ways_back(transition, &instance.path).is_empty() {
+                return None;
+            }
             cost::begin();
             let standing = Standing::new(transition, rule, instance, &scope);
             Some(OpenApproval {

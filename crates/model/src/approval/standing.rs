@@ -110,7 +110,8 @@ impl<'a> Standing<'a> {
     /// Who was added and has a place of their own for it. New data may name somebody who was added: if all who are named
     /// then have to agree, that is asked for already, and one hand is not two votes.
     fn additions_that_count(&self) -> Vec<&'a Addition> {
-        let recorded = || self.instance.additions.iter().filter(|addition| addition.is_for(self.transition));
+        let counts = |addition: &&Addition| addition.is_for(self.transition) && !self.is_excluded(&addition.id);
+        let recorded = || self.instance.additions.iter().filter(counts);
         let is_named = |id: &String| self.named.iter().flatten().any(|people| people.contains(id));
         if recorded().all(|addition| !is_named(&addition.id)) {
             return recorded().collect();
@@ -276,7 +277,10 @@ impl<'a> Standing<'a> {
         let own = (self.handed_by(&actor.id).is_none() && self.has_own_vote(actor)).then_some(own);
         let owners: Vec<Owner<'_>> = held.into_iter().chain(own).collect();
         if owners.is_empty() {
-            return Err(self.no_vote(actor));
+            return Err(match self.held_by(&actor.id) {
+                Some(given) if self.is_refused(&given.from, scope)? => self.refused(given),
+                _ => self.no_vote(actor),
+            });
         }
         let cast = owners.iter().find_map(|owner| self.cast_for(owner.name));
         let owners: Vec<Owner<'_>> = owners.into_iter().filter(|owner| self.cast_for(owner.name).is_none()).collect();
@@ -301,11 +305,30 @@ impl<'a> Standing<'a> {
     /// The vote of somebody else that the actor holds and may cast.
     fn held(&self, actor: &Actor, scope: &Scope<'_>) -> Result<Option<Owner<'a>>, Refusal> {
         let (Some(delegation), Some(to)) = (self.held_by(&actor.id), &self.rule.delegation) else { return Ok(None) };
-        if self.is_excluded(&actor.id) {
+        if self.is_excluded(&actor.id) || self.is_refused(&delegation.from, scope)? {
             return Ok(None);
         }
         let owner = Owner { name: &delegation.from, roles: Some(&delegation.roles) };
         Ok((is_one_of(actor, to, scope)? && self.has_place(owner)).then_some(owner))
+    }
+
+    /// Whether the guard refuses whoever has this id, as far as the id tells: a vote is nobody's who could not cast it,
+    /// whatever hand it is in. What a guard says of roles is not known of somebody who is not there.
+    pub(crate) fn is_refused(&self, id: &str, scope: &Scope<'_>) -> Result<bool, Refusal> {
+        let Some(guard) = self.transition.guard.as_ref().filter(|guard| guard.sees_who_by_id()) else {
+            return Ok(false);
+        };
+        let actor = Actor { id: id.to_owned(), roles: Vec::new(), verified: false, via: None };
+        let holds = guard.holds(&Scope { actor: &actor, ..*scope });
+        let fail = |detail| Refusal::GuardError { expression: guard.text().to_owned(), detail };
+        holds.map(|holds| !holds).map_err(fail)
+    }
+
+    /// Why a vote that was handed over cannot be cast now, though its owner has one.
+    fn refused(&self, given: &Delegation) -> Refusal {
+        let guard = self.transition.guard.as_ref().map(|guard| guard.text()).unwrap_or_default();
+        let detail = format!("the guard {guard:?} refuses {:?}, whose vote {:?} holds", given.from, given.to);
+        Refusal::ActRefused { reason: ActReason::Excluded, detail }
     }
 
     fn cast(&self, actor: &Actor, owner: Owner<'_>, now: Timestamp) -> Vote {
@@ -368,6 +391,8 @@ impl<'a> Standing<'a> {
     /// How far it is, once `more` is counted.
     pub(crate) fn report(&self, more: Option<&Vote>) -> Approval {
         let filled = self.filled(more.map(owner_of));
+        // Whoever has voted holds no other vote any more.
+        let is_open = |given: &&&Delegation| more.is_none_or(|vote| !is_given_back(given, vote));
         let hands: Vec<String> = self.votes.iter().copied().chain(more).map(|vote| vote.actor.clone()).collect();
         let (mut groups, mut waiting_for) = (Vec::with_capacity(self.needed.len()), Vec::new());
         for (at, group) in self.rule.groups.iter().enumerate() {
@@ -379,7 +404,10 @@ impl<'a> Standing<'a> {
             groups.push(ApprovalGroup { quorum, votes, of: of.to_vec(), roles: group.who.roles.clone() });
         }
         waiting_for.extend(self.additions.iter().map(|addition| addition.id.as_str()));
-        let hand = |name: &str| self.handed_by(name).map_or_else(|| name.to_owned(), |given| given.to.clone());
+        let hand = |name: &str| {
+            let given = self.delegations.iter().filter(is_open).find(|given| given.from == name);
+            given.map_or_else(|| name.to_owned(), |given| given.to.clone())
+        };
         let mut waiting_for: Vec<String> = waiting_for.into_iter().map(hand).collect();
         waiting_for.retain(|person| !hands.contains(person));
         waiting_for.sort_unstable();
@@ -393,11 +421,17 @@ impl<'a> Standing<'a> {
             delegations: self
                 .delegations
                 .iter()
+                .filter(is_open)
                 .map(|given| Handover { from: given.from.clone(), to: given.to.clone() })
                 .collect(),
             added: self.additions.iter().map(|addition| addition.id.clone()).collect(),
         }
     }
+}
+
+/// Whether `vote` gives back what was handed over: one hand is one vote, and it was not this one that was cast.
+pub(crate) fn is_given_back(given: &Delegation, vote: &Vote) -> bool {
+    given.place() == vote.place() && given.to == vote.actor && vote.on_behalf_of.as_ref() != Some(&given.from)
 }
 
 fn owner_of(vote: &Vote) -> Owner<'_> {

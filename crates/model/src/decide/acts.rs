@@ -60,6 +60,7 @@ impl Judged<'_> {
             return refuse(ActReason::Oneself, format!("{to:?} has that vote already"));
         }
         self.check_free(&standing, to)?;
+        self.check_not_refused(&standing, chosen, to)?;
         if standing.handed_by(to).is_some() {
             return refuse(ActReason::HasVote, format!("{to:?} has handed the own vote over"));
         }
@@ -133,6 +134,7 @@ impl Judged<'_> {
             return Ok(self.as_it_is(&standing));
         }
         self.check_free(&standing, id)?;
+        self.check_not_refused(&standing, chosen, id)?;
         if self.current.additions.iter().filter(|addition| addition.is_for(chosen)).count() >= ADDITIONS_MAX {
             return refuse(ActReason::TooMany, format!("{ADDITIONS_MAX} approvers were added already"));
         }
@@ -164,6 +166,16 @@ impl Judged<'_> {
             return refuse(ActReason::HasVote, format!("{id:?} has a vote of their own"));
         }
         Ok(())
+    }
+
+    /// Nobody waits for a vote that the guard refuses.
+    fn check_not_refused(&self, standing: &Standing<'_>, chosen: &Transition, id: &str) -> Result<(), Refusal> {
+        // Where the guard cannot tell now, since it looks at what a vote sends, it may hold.
+        if !matches!(standing.is_refused(id, &self.scope()), Ok(true)) {
+            return Ok(());
+        }
+        let guard = chosen.guard.as_ref().map(|guard| guard.text()).unwrap_or_default();
+        refuse(ActReason::Excluded, format!("the guard {guard:?} refuses {id:?}, who could not vote"))
     }
 
     /// Takes back what the actor did last by the event: the vote, else the vote's delegation, else an addition, else the
@@ -220,14 +232,19 @@ impl Judged<'_> {
         let mut instance = self.successor()?;
         let vote = instance.votes.iter().position(|vote| vote.actor == *actor && vote.is_for(transition));
         let given = instance.delegations.iter().position(|given| given.from == *actor && given.is_for(transition));
-        let added = instance.additions.iter().rposition(|added| added.by == *actor && added.is_for(transition));
+        let place = (transition.event.as_str(), transition.position);
+        let added = instance.additions.iter().rposition(|added| added.by == *actor && added.place() == place);
+        let has_cast = |given: &Delegation| {
+            let is_cast = |vote: &Vote| vote.actor == given.to && vote.on_behalf_of.as_ref() == Some(&given.from);
+            instance.votes.iter().any(|vote| is_cast(vote) && vote.is_for(transition))
+        };
         let has_voted = |id: &str| {
             let is_of = |vote: &Vote| vote.actor == id || vote.on_behalf_of.as_deref() == Some(id);
-            instance.votes.iter().any(|vote| is_of(vote) && vote.is_for(transition))
+            instance.votes.iter().any(|vote| is_of(vote) && vote.event == transition.event)
         };
         let (subject, on_behalf_of) = match (vote, given, added) {
             (Some(at), _, _) => (None, instance.votes.remove(at).on_behalf_of),
-            (None, Some(at), _) if has_voted(&instance.delegations[at].to) => {
+            (None, Some(at), _) if has_cast(&instance.delegations[at]) => {
                 let detail = format!("{:?} has cast the vote: it is theirs to take back", instance.delegations[at].to);
                 return refuse(ActReason::ActedSince, detail);
             }

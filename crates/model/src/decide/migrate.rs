@@ -3,7 +3,7 @@
 //! The run goes on in the state of the same name, or in the one that the sender maps it to. It is no way around a rule: it
 //! ends no run, and a map leads past no approval. Whoever may migrate is the door's to say; who did is in the history.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::close::{check_reason, check_run};
 use super::{Change, Decision, Known, enter, malformed, next_version, success};
 use crate::command::Migrate;
 use crate::definition::machine::{Machine, State};
-use crate::instance::{Entered, Timer};
+use crate::instance::{Delegation, Entered, Timer};
 use crate::limits::STATES_MAX;
-use crate::outcome::{Migration, SuccessKind};
+use crate::outcome::{Handover, Migration, SuccessKind};
 use crate::{Command, Data, Definition, Entry, Instance, Kind, Refusal, Timestamp};
 
 /// Judges `migrate` on `current`.
@@ -44,8 +44,9 @@ pub(super) fn migrate(
     instance.data = data;
     let votes_dropped: Vec<String> = instance.votes.drain(..).map(|vote| vote.actor).collect();
     // What else was done about the approvals of the old version says nothing of the new one's.
-    instance.delegations.clear();
-    instance.additions.clear();
+    let handover = |given: Delegation| Handover { from: given.from, to: given.to };
+    let delegations_dropped = instance.delegations.drain(..).map(handover).collect();
+    let added_dropped = instance.additions.drain(..).map(|addition| addition.id).collect();
     instance.undo = None;
     if state.name == current.state {
         instance.fired = fired(old, current);
@@ -81,6 +82,9 @@ pub(super) fn migrate(
         from_state: current.state.clone(),
         to_state: instance.state.clone(),
         votes_dropped,
+        delegations_dropped,
+        added_dropped,
+        unknown_states: unknown_states(old, new, migrate),
         timers: instance.timers.len(),
     });
     Ok(Decision::Change(Box::new(Change { instance, entry, success })))
@@ -113,16 +117,62 @@ fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: 
             current.state
         )));
     }
-    let led_past = *name != current.state && !unapproved(machine).contains(&at);
-    let was_free = old.machine().find(&current.state).is_none_or(|at| unapproved(old.machine()).contains(&at));
-    if led_past && was_free {
+    if *name != current.state && leads_past_approvals(old.machine(), machine, current, at) {
         return Err(refuse(format!(
-            "{name:?} is reached only by an approval in version {version}, and {:?} was reached without: a map leads past \
-             no approval; map it to a state before that one",
+            "{name:?} is reached only by approvals in version {version} that this run has not passed in {:?}: a map leads \
+             past no approval; map it to a state before them",
             current.state
         )));
     }
     Ok(at)
+}
+
+/// Whether there are approvals on the way to `target` in `new` that the run has not passed. Where `new` has the run's state,
+/// or ones that it came by, these are where it starts from. A state that `new` has no more may have become `target`, if from
+/// everywhere that both know no more approvals lead to it than led to the old one.
+fn leads_past_approvals(old: &Machine, new: &Machine, current: &Instance, target: usize) -> bool {
+    let places = |name: &String| Some((old.find(name)?, new.find(name)?));
+    let passed = || current.path.iter().filter_map(places);
+    let stands = new.find(&current.state);
+    let starts = [new.initial].into_iter().chain(stands).chain(passed().map(|(_, in_new)| in_new));
+    if starts.into_iter().any(|start| approvals_between(new, start, target) == Some(0)) {
+        return false;
+    }
+    let (None, Some(stood)) = (stands, old.find(&current.state)) else { return true };
+    let was = |from: usize, now: usize| {
+        let (before, after) = (approvals_between(old, from, stood), approvals_between(new, now, target));
+        matches!((before, after), (Some(before), Some(after)) if after <= before)
+    };
+    let is_cut_off = |now: usize| approvals_between(new, now, target).is_none();
+    !(was(old.initial, new.initial) && passed().all(|(from, now)| is_cut_off(now) || was(from, now)))
+}
+
+/// The fewest approvals on a way from one state to another; none: there is no way.
+fn approvals_between(machine: &Machine, from: usize, to: usize) -> Option<usize> {
+    let mut fewest = vec![None; machine.states.len()];
+    let mut left = VecDeque::from([(from, 0)]);
+    // Breadth first over approvals: whatever asks for none is looked at before what asks for one more.
+    while let Some((at, approvals)) = left.pop_front() {
+        if fewest[at].is_some_and(|known| known <= approvals) {
+            continue;
+        }
+        fewest[at] = Some(approvals);
+        let state = &machine.states[at];
+        for way in state.transitions.iter().chain(state.after.iter().flat_map(|after| &after.ways)) {
+            match (way.target, &way.approval) {
+                (Some(target), None) => left.push_front((target, approvals)),
+                (Some(target), Some(_)) => left.push_back((target, approvals + 1)),
+                (None, _) => {}
+            }
+        }
+    }
+    fewest[to]
+}
+
+/// The states that the map names and neither version has: written wrongly, or another version's.
+fn unknown_states(old: &Definition, new: &Definition, migrate: &Migrate) -> Vec<String> {
+    let is_known = |name: &String| old.machine().find(name).or_else(|| new.machine().find(name)).is_some();
+    migrate.state_map.keys().filter(|name| !is_known(name)).cloned().collect()
 }
 
 /// The data, if it is as the schema of `new` has it.

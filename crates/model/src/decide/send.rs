@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::close::check_run;
 use super::data::check_sent;
 use super::{Change, Decision, assigned, guard_error, malformed, next_version, success};
-use crate::approval::{Recorded, Standing, Tally, forget, may_have_vote};
+use crate::approval::{Recorded, Standing, Tally, forget, is_given_back, may_have_vote};
 use crate::command::{Act, Send};
 use crate::definition::approval::{ApprovalRule, Entitled, Veto};
 use crate::definition::machine::{Machine, State, Transition};
@@ -378,6 +378,8 @@ impl<'a> Judged<'a> {
     /// Counts the vote, or makes the move.
     fn take(&self, transition: &Transition) -> Result<Decision, Refusal> {
         let Some(rule) = &transition.approval else { return self.step(transition, Vec::new(), None) };
+        // Nobody is to vote for a way back where there is none.
+        self.destination(transition)?;
         let (actor, scope) = (&self.command.actor, self.scope());
         let standing = Standing::new(transition, rule, self.current, &scope)?;
         match standing.vote(actor, &scope, self.now)? {
@@ -394,6 +396,7 @@ impl<'a> Judged<'a> {
                 standing.keep_in_force(&mut instance);
                 // One that the rule no longer counted.
                 instance.votes.retain(|old| !(old.actor == vote.actor && old.is_for(transition)));
+                instance.delegations.retain(|given| !is_given_back(given, &vote));
                 instance.votes.push(vote);
                 let entry = Entry { on_behalf_of, ..self.entry(Kind::Vote, &transition.event, &instance) };
                 let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::send::Judged;
 use super::{Change, Decision, success};
-use crate::definition::machine::{Return, Transition};
+use crate::definition::machine::Transition;
 use crate::instance::{Entered, Instance, Undo};
 use crate::outcome::{ActReason, SuccessKind};
 use crate::{Entry, Kind, Refusal};
@@ -21,15 +21,7 @@ impl Judged<'_> {
 
     /// The states to which `transition` may lead back now, the last one first; none for one that leads forward.
     pub(super) fn way_back(&self, transition: &Transition) -> Vec<usize> {
-        let Some(back) = &transition.back else { return Vec::new() };
-        let path = self.current.path.iter().rev().filter_map(|name| self.machine.find(name));
-        // What was passed under an earlier version may end the run in this one.
-        let mut passed = path.filter(|at| self.machine.states[*at].ends_as.is_none());
-        match back {
-            Return::Previous => passed.next().into_iter().collect(),
-            Return::Any => passed.collect(),
-            Return::To(states) => passed.filter(|at| states.contains(at)).collect(),
-        }
+        self.machine.ways_back(transition, &self.current.path)
     }
 
     /// Where `transition` leads; none: it stays.

@@ -137,6 +137,20 @@ impl Machine {
         self.has_lock_keys
     }
 
+    /// The states to which `transition` may lead back on the way that `path` is, the last one first; none for one that leads
+    /// forward.
+    pub(crate) fn ways_back(&self, transition: &Transition, path: &[String]) -> Vec<usize> {
+        let Some(back) = &transition.back else { return Vec::new() };
+        let path = path.iter().rev().filter_map(|name| self.find(name));
+        // What was passed under an earlier version may end the run in this one.
+        let mut passed = path.filter(|at| self.states[*at].ends_as.is_none());
+        match back {
+            Return::Previous => passed.next().into_iter().collect(),
+            Return::Any => passed.collect(),
+            Return::To(states) => passed.filter(|at| states.contains(at)).collect(),
+        }
+    }
+
     /// How `send` commits in `state`; none: the transitions that it may mean are not known, or differ.
     pub(crate) fn concurrency_of(&self, state: &str, send: &Send) -> Option<&Concurrency> {
         let state = &self.states[self.find(state)?];

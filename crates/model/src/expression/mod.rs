@@ -171,6 +171,12 @@ impl Expression {
         self.uses.iter().any(|used| is_event(&used.root)) || self.path.iter().any(|(root, _)| is_event(root))
     }
 
+    /// Whether it looks at who sends, and at nothing of them but the id: then it can be asked about anybody.
+    pub(crate) fn sees_who_by_id(&self) -> bool {
+        let mut actors = self.uses.iter().filter(|used| used.root == Root::Actor).peekable();
+        actors.peek().is_some() && actors.all(|used| used.fields.as_deref().is_some_and(|fields| fields == ["id"]))
+    }
+
     /// Whether the guard holds.
     ///
     /// # Errors

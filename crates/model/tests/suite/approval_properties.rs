@@ -109,6 +109,8 @@ impl Visit {
             }
         };
         assert!(self.votes.iter().all(|vote| vote.hand != hand && vote.owner != owner), "twice: {entry:?}");
+        // One hand is one vote: what else it held is its owner's again.
+        self.given.retain(|from, (to, _)| *to != hand || *from == owner);
         self.votes.push(Vote { hand, owner, roles });
     }
 

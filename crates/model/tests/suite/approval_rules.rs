@@ -488,3 +488,136 @@ fn who_is_added_has_no_forgotten_delegation() {
         "#,
     );
 }
+
+/// One hand is one vote: who casts the own one gives back what they held, and its owner votes, or hands it over again.
+#[test]
+fn who_votes_for_themselves_gives_back_what_they_held() {
+    let rule = "{groups: [{quorum: 1, roles: [finance]}, {quorum: 2, roles: [legal]}], delegation: true, \
+                add_approvers: {roles: [manager]}RECALL}";
+    named(&rule.replace("RECALL", "")).run(
+        r#"
+        ann[finance] approve delegate=zoe -> pending_approval v3 review, 0/3
+        bob[finance] approve -> pending_approval v4 review, 1/3 bob
+        zoe[legal] approve -> pending_approval v5 review, 2/3 bob zoe
+        mia[manager] approve add=ann -> pending_approval v6 review, 2/4 bob zoe
+        cid[legal] approve -> pending_approval v7 review, 3/4 bob zoe cid
+        ann[finance] approve -> applied v8 approved completed, by bob zoe cid ann
+        "#,
+    );
+    named(&rule.replace("RECALL", ", recall: true")).run(
+        r#"
+        ann[finance] approve delegate=zoe -> pending_approval v3 review, 0/3
+        bob[finance] approve -> pending_approval v4 review, 1/3 bob
+        zoe[legal] approve -> pending_approval v5 review, 2/3 bob zoe
+        bob[finance] approve recall -> pending_approval v6 review, 1/3 zoe
+        zoe[legal] approve recall -> pending_approval v7 review, 0/3
+        zoe approve -> not_permitted: "zoe" may not do this: one of the roles finance, legal is needed
+        ann[finance] approve delegate=yan -> pending_approval v8 review, 0/3
+        yan approve -> pending_approval v9 review, 1/3 yan
+        ann[finance] approve recall -> act_refused: "yan" has cast the vote: it is theirs to take back
+        "#,
+    );
+}
+
+fn guarded(guard: &str, approval: &str) -> Case {
+    let mut case = Case::new(&format!(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve: {{target: approved, guard: \"{guard}\", approval: {approval}}}
+              author: {{assign: {{author: event.author}}}}
+          approved: {{type: final}}
+        "
+    ));
+    case.run(r#"sam start data={"author":"cid"} -> started v1 review"#);
+    case
+}
+
+/// A vote that its owner could not cast is cast by no other hand.
+#[test]
+fn the_guard_is_asked_about_the_owner_too() {
+    let rule = "{quorum: 2, roles: [finance], delegation: true, add_approvers: true, recall: true}";
+    guarded("actor.id != data.author", rule).run(
+        r#"
+        ann[finance] approve delegate=cid -> act_refused: the guard "actor.id != data.author" refuses "cid", who could not vote
+        ann[finance] approve add=cid -> act_refused: the guard "actor.id != data.author" refuses "cid", who could not vote
+        ann[finance] approve delegate=zoe -> pending_approval v2 review, 0/2
+        sam author data={"author":"ann"} -> applied v3 review
+        ann[finance] approve -> guard_rejected: the guard does not hold: actor.id != data.author
+        zoe approve -> act_refused: the guard "actor.id != data.author" refuses "ann", whose vote "zoe" holds
+        bob[finance] approve -> pending_approval v4 review, 1/2 bob
+        sam author data={"author":"eve"} -> applied v5 review
+        zoe approve -> pending_approval v6 review, 1/2 zoe
+        bob[finance] approve -> applied v7 approved completed, by zoe bob
+        "#,
+    );
+    // Of roles, and of what a vote sends, nothing is known of somebody who is not there.
+    guarded("'finance' in actor.roles && actor.id != data.author", rule)
+        .run("ann[finance] approve delegate=cid -> pending_approval v2 review, 0/2");
+    guarded("actor.id != event.author", rule).run(
+        r#"ann[finance] approve delegate=cid data={"author":"eve"} -> pending_approval v2 review, 0/2"#,
+    );
+}
+
+/// Whoever was added has to agree, whichever of the event's transitions new data chooses.
+#[test]
+fn who_was_added_is_asked_whichever_transition_is_meant() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve:
+                - {target: done, guard: data.n >= 10, approval: {quorum: 2, add_approvers: true, recall: true}}
+                - {target: done, approval: {quorum: 2, exclude_starter: true, recall: true}}
+              set: {assign: {n: event.n}}
+          done: {type: final}
+        ",
+    );
+    case.run(
+        r#"
+        sam start data={"n":10} -> started v1 review
+        ann approve add=zoe -> pending_approval v2 review, 0/3
+        ann approve add=sam -> pending_approval v3 review, 0/4
+        sam set data={"n":9} -> applied v4 review
+        ann approve -> pending_approval v5 review, 1/3 ann
+        bob approve -> pending_approval v6 review, 2/3 ann bob
+        zoe approve recall -> act_refused: "zoe" has done nothing by "approve" since the run came here
+        sam set data={"n":10} -> applied v7 review
+        ann approve recall -> pending_approval v8 review, 0/3
+        sam set data={"n":9} -> applied v9 review
+        ann approve -> pending_approval v10 review, 1/3 ann
+        bob approve -> pending_approval v11 review, 2/3 ann bob
+        zoe approve -> applied v12 done completed, by ann bob zoe
+        "#,
+    );
+}
+
+/// Nobody votes for a way back that there is not.
+#[test]
+fn a_return_to_nowhere_collects_no_votes() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: draft
+        states:
+          draft: {on: {go: review, undo: {return: previous, approval: {quorum: 2}}}}
+          review: {on: {undo: {return: previous, approval: {quorum: 2}}, end: done}}
+          done: {type: final}
+        ",
+    );
+    case.run(
+        r#"
+        ann start -> started v1 draft
+        ann undo -> act_refused: "undo" leads back to a state that the run has passed, and there is none
+        ann go -> applied v2 review
+        ann undo -> pending_approval v3 review, 1/2 ann
+        bob undo -> applied v4 draft, by ann bob
+        "#,
+    );
+}

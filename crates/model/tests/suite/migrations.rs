@@ -135,7 +135,7 @@ fn a_map_leads_past_no_approval() {
     let mut case = Case::new(OLD);
     case.run("ann start -> started v1 draft");
     let past = refused(judge(&case, &new, migration(&[("draft", "picking")]), 9));
-    assert!(past.contains("only by an approval"), "{past}");
+    assert!(past.contains("a map leads past no approval"), "{past}");
     // Nor is `packing` a proof of one: there was a way to it without.
     case.run("ann skip -> applied v2 packing");
     refused(judge(&case, &new, migration(&[("packing", "picking")]), 9));
@@ -151,6 +151,72 @@ fn a_map_leads_past_no_approval() {
     );
     let (instance, _) = changed(judge(&case, &new, migration(&[("packing", "picking")]), 9));
     assert_eq!(instance.state, "picking");
+}
+
+/// One approval is not another: neither a further one, nor one of another stage.
+#[test]
+fn a_map_leads_past_no_further_approval() {
+    let staged = |board: &str, pay: &str| {
+        format!(
+            "{{workflow: case, initial: draft, states: {{draft: {{on: {{ok: {{target: lead, approval: {{quorum: 1}}}}}}}},
+            lead: {{on: {{pass: {board}, back: draft}}}},
+            {board}: {{on: {{ok_all: {{target: {pay}, approval: {{quorum: 3}}}}, talk: {board}talk, stop: stopped}}}},
+            {board}talk: {{on: {{on: {board}}}}}, {pay}: {{on: {{paid: stopped}}}}, stopped: {{type: final}}}}}}"
+        )
+    };
+    let old = staged("board", "pay");
+    let mut case = Case::new(&old);
+    case.run("ann start -> started v1 draft")
+        .run("ann ok -> applied v2 lead, by ann")
+        .run("bob pass -> applied v3 board");
+    for (new, from, to, may) in [
+        // The state is there, and what lies behind an approval from there.
+        (&old, "board", "pay", false),
+        (&old, "board", "boardtalk", true),
+        (&old, "board", "lead", true),
+        (&old, "board", "draft", true),
+        // It has another name.
+        (&staged("council", "pay"), "board", "council", true),
+        (&staged("council", "pay"), "board", "counciltalk", true),
+        (&staged("council", "pay"), "board", "lead", true),
+        (&staged("council", "pay"), "board", "pay", false),
+        // As many approvals lead there as before, but this one comes after what the run has passed.
+        (
+            &staged("council", "pay").replace("ok: {target: lead, approval: {quorum: 1}}", "ok: lead"),
+            "board",
+            "pay",
+            false,
+        ),
+    ] {
+        let answer = judge(&case, &version(new, 4), migration(&[(from, to)]), 9);
+        assert_eq!(answer.is_ok(), may, "{from} > {to} of {new}: {answer:?}");
+    }
+}
+
+#[test]
+fn what_is_void_is_told_and_what_means_nothing() {
+    let text = OLD.replace("quorum: 2", "quorum: 2, delegation: true, add_approvers: true");
+    let mut case = Case::new(&text);
+    case.run(
+        r"
+        ann start -> started v1 draft
+        ann submit -> applied v2 review
+        bob approve -> pending_approval v3 review, 1/2 bob
+        cyd approve delegate=dan -> pending_approval v4 review, 1/2 bob
+        bob approve add=eve -> pending_approval v5 review, 1/3 bob
+        ",
+    );
+    let Decision::Change(change) = judge(&case, &version(&text, 4), migration(&[("reveiw", "draft")]), 9).unwrap()
+    else {
+        panic!("it is moved")
+    };
+    let told = change.success.migration.unwrap();
+    let given: Vec<_> = told.delegations_dropped.iter().map(|given| (&*given.from, &*given.to)).collect();
+    assert_eq!(
+        (told.votes_dropped, given, told.added_dropped),
+        (vec!["bob".into()], vec![("cyd", "dan")], vec!["eve".into()])
+    );
+    assert_eq!(told.unknown_states, ["reveiw"]);
 }
 
 #[test]
