@@ -49,6 +49,10 @@ pub(crate) struct ServeArgs {
     /// otherwise for its workflow.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse_retention)]
     pub retention_history: Option<Duration>,
+    /// Let only tokens with the role `admin` put definitions, end runs (terminate, cancel, terminate_existing) and release
+    /// locks by force. Without it any token may, whatever the approvals of definitions ask for.
+    #[arg(long, env = "LOCKKEEPER_ADMINS_ONLY")]
+    pub admins_only: bool,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -84,7 +88,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let retention = Retention { closed: args.retention_closed, history: args.retention_history };
     let engine_options = Options { retention, locks: Some(Locks::new(locks.clone())), ..Options::default() };
     let engine = Engine::new(store.clone(), engine_options);
-    let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), metrics };
+    let options = ServerOptions { listen, tls, clock: Arc::new(SystemClock), admins_only: args.admins_only, metrics };
     let mut server = match Server::start(engine.clone(), locks.clone(), options).await {
         Ok(server) => server,
         Err(error) => {

@@ -33,6 +33,8 @@ pub(crate) struct Gate {
     pub(crate) tokens: Tokens,
     /// Tokens exist: every request needs one. Fixed at start: the first token is made while the server is stopped.
     pub(crate) tokens_required: bool,
+    /// See [`crate::ServerOptions::admins_only`].
+    admins_only: bool,
     remembered: Cache<String, Arc<Token>>,
 }
 
@@ -81,9 +83,17 @@ impl TryFrom<Value> for ActorBody {
 }
 
 impl Gate {
-    pub(crate) fn new(tokens: Tokens, tokens_required: bool) -> Self {
+    pub(crate) fn new(tokens: Tokens, tokens_required: bool, admins_only: bool) -> Self {
         let remembered = Cache::builder().max_capacity(TOKENS_REMEMBERED).time_to_live(TOKEN_MEMORY).build();
-        Self { tokens, tokens_required, remembered }
+        Self { tokens, tokens_required, admins_only, remembered }
+    }
+
+    /// Asks `caller` for the role `admin`, where this server wants it for what leads past the rules of definitions.
+    ///
+    /// # Errors
+    /// `not_permitted`.
+    pub(crate) fn past_rules(&self, caller: &Caller) -> Result<(), Problem> {
+        if self.admins_only { caller.admin() } else { Ok(()) }
     }
 
     /// Forgets what is remembered of tokens: one was revoked.

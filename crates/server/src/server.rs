@@ -30,6 +30,9 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
     /// Where tokens take the time from.
     pub clock: Arc<dyn Clock>,
+    /// Whether only tokens with the role `admin` may put definitions, end runs from outside and release locks by force:
+    /// whatever leads past the rules of definitions.
+    pub admins_only: bool,
     /// What is told at `/metrics`; the lock service should be measured by it.
     pub metrics: Metrics,
 }
@@ -115,7 +118,7 @@ impl Server {
             engine.clone(),
             locks.clone(),
             options.metrics.clone(),
-            Gate::new(tokens, tokens_required),
+            Gate::new(tokens, tokens_required, options.admins_only),
             stopping.clone(),
         );
         let requests = state.requests.clone();

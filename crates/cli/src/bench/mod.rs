@@ -294,7 +294,7 @@ impl Bench {
         self.progress.next(NAME);
         let locks = Arc::new(Durable::open(engine.store().clone(), ServiceOptions::default()));
         let (listen, clock) = (([127, 0, 0, 1], 0).into(), Arc::new(SystemClock));
-        let options = ServerOptions { listen, tls: None, clock, metrics: Metrics::new() };
+        let options = ServerOptions { listen, tls: None, clock, admins_only: false, metrics: Metrics::new() };
         let server = Server::start(engine.clone(), locks, options).await.map_err(Failure::failed)?;
         let target = Arc::new(HttpTarget::prepare(engine, &server.url(), self.load.keys).await?);
         let measured = clients::measure(NAME, target, &self.load).await;

@@ -62,6 +62,45 @@ async fn only_an_admin_makes_lists_and_revokes() {
     assert!(!list.text.contains(&plain) && !list.text.contains("lk_"), "no secret is listed: {}", list.text);
 }
 
+/// Whoever may put a definition, or end a run and begin it anew under another one, needs no approval.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_admins_only_nobody_else_leads_past_the_rules() {
+    let ways = || {
+        let ended = |what: &str| {
+            Call::post(format!("/v1/workflows/purchase/instances/po-1/{what}"), &json!({ "reason": "it is in my way" }))
+        };
+        [
+            Call::put("purchase", &super::PURCHASE.replace(", approval: {quorum: 2, roles: [finance]}", "")),
+            Call::put("another", "{workflow: another, initial: a, states: {a: {type: final}}}"),
+            ended("terminate"),
+            ended("cancel"),
+            Call::start("purchase", &json!({ "id": "po-1", "conflict_policy": "terminate_existing" })),
+            Call::new(reqwest::Method::DELETE, "/v1/locks/door"),
+        ]
+    };
+    let guarded = Guarded::with(Store::new(), &["--admins-only"]).await;
+    let plain = guarded.token("eve", &["finance", "act_as"]).await;
+    let before = guarded.history().await;
+    for call in ways() {
+        let problem = guarded.call(call.clone(), &plain).await.problem(403, "not_permitted");
+        assert_eq!(problem["roles"], json!(["admin"]), "{call:?}");
+    }
+    assert_eq!(guarded.history().await, before);
+    // What the rules allow they may do, and an admin may do all.
+    let note = Call::send("purchase", "po-1", &json!({ "event": "note", "data": { "text": "x" } }));
+    guarded.call(note, &plain).await.ok();
+    guarded.call(Call::start("purchase", &json!({ "id": "po-2" })), &plain).await.ok();
+    for call in ways() {
+        let status = guarded.call(call.clone(), &guarded.admin).await.status;
+        // Both ends are of one run.
+        assert!([200, 201, 409].contains(&status), "{status}: {call:?}");
+    }
+    let guarded = Guarded::begin().await;
+    let plain = guarded.token("eve", &[]).await;
+    let put = guarded.call(ways()[1].clone(), &plain).await;
+    assert_eq!(put.status, 201, "without the flag any token may");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_admin_purges() {
     let guarded = Guarded::begin().await;

@@ -54,8 +54,13 @@ impl Guarded {
     }
 
     async fn on(store: Store) -> Self {
+        Self::with(store, &[]).await
+    }
+
+    /// A server with further arguments.
+    async fn with(store: Store, args: &[&str]) -> Self {
         let admin = create(&store, "admin", "admin");
-        let server = store.serve();
+        let server = Server::start_with(store.dir(), &store.url(), args);
         let api = server.api();
         let guarded = Self { store, server, api, admin };
         guarded.call(Call::put("purchase", PURCHASE), &guarded.admin).await.ok();

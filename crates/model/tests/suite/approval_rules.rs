@@ -557,9 +557,8 @@ fn the_guard_is_asked_about_the_owner_too() {
     // Of roles, and of what a vote sends, nothing is known of somebody who is not there.
     guarded("'finance' in actor.roles && actor.id != data.author", rule)
         .run("ann[finance] approve delegate=cid -> pending_approval v2 review, 0/2");
-    guarded("actor.id != event.author", rule).run(
-        r#"ann[finance] approve delegate=cid data={"author":"eve"} -> pending_approval v2 review, 0/2"#,
-    );
+    guarded("actor.id != event.author", rule)
+        .run(r#"ann[finance] approve delegate=cid data={"author":"eve"} -> pending_approval v2 review, 0/2"#);
 }
 
 /// Whoever was added has to agree, whichever of the event's transitions new data chooses.

@@ -88,6 +88,7 @@ async fn close(
     body: CloseBody,
     action: fn(Close) -> Action,
 ) -> Result<Response, Problem> {
+    state.gate.past_rules(caller)?;
     let keyed = idempotency_key.is_some();
     let action = action(Close { run: body.run, reason: body.reason });
     let command = Command { instance, action, actor: caller.actor(body.actor)?, idempotency_key };

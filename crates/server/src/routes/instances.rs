@@ -76,6 +76,9 @@ pub(crate) async fn start(
     Key(key): Key,
     body::Json(body): body::Json<StartBody>,
 ) -> Result<Response, Problem> {
+    if body.conflict_policy == Some(ConflictPolicy::TerminateExisting) {
+        state.gate.past_rules(&caller)?;
+    }
     let keyed = key.is_some();
     let drawn = |id: Uuid| InstanceId::new(&id.to_string());
     let id = match (body.id, &body.request_id, &key) {

@@ -52,6 +52,7 @@ pub(crate) async fn put(
     headers: HeaderMap,
     Raw(bytes): Raw,
 ) -> Result<Response, Problem> {
+    state.gate.past_rules(&caller)?;
     let text =
         String::from_utf8(bytes.into()).map_err(|error| malformed(format!("the definition is not UTF-8: {error}")))?;
     let format = format(&headers, &text)?;

@@ -57,7 +57,7 @@ impl Running {
         let server = Server::start(
             engine,
             metrics.metered(locks),
-            ServerOptions { listen, tls: None, clock, metrics: metrics.clone() },
+            ServerOptions { listen, tls: None, clock, admins_only: false, metrics: metrics.clone() },
         )
         .await
         .unwrap();

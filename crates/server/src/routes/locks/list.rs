@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::milliseconds;
 use crate::app::AppState;
+use crate::auth::Caller;
 use crate::body::Params;
 use crate::closed::{HoldModeName, ReleaseName};
 use crate::lock_problem::LockProblem;
@@ -108,8 +109,10 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn force_release(
     State(state): State<AppState>,
+    caller: Caller,
     ResourcePath(resource): ResourcePath,
 ) -> Result<Json<ForcedView>, Problem> {
+    state.gate.past_rules(&caller)?;
     let forced = state.locks.force_release(&resource).await;
     let holders = forced.map_err(|error| LockProblem::unconfirmed(&error))?;
     tracing::warn!(resource, holders = holders.len(), "a lock was released by force");
