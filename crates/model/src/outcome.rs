@@ -43,7 +43,7 @@ pub struct Success {
     pub approval: Option<Box<Approval>>,
     /// What a migration did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub migration: Option<Migration>,
+    pub migration: Option<Box<Migration>>,
 }
 
 /// What a migration did to a run, or would do.

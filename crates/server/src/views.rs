@@ -193,7 +193,7 @@ impl From<Success> for SuccessView {
             version: success.version,
             state: success.state,
             status: success.status.as_str(),
-            migration: success.migration.map(MigrationView::from),
+            migration: success.migration.map(|migration| MigrationView::from(*migration)),
             approval: success.approval.map(|approval| ApprovalView::from(*approval)),
         }
     }

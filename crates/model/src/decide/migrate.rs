@@ -76,7 +76,7 @@ pub(super) fn migrate(
         subject: None,
     };
     let mut success = success(command, &instance, SuccessKind::Applied);
-    success.migration = Some(Migration {
+    success.migration = Some(Box::new(Migration {
         from_version: current.definition_version,
         to_version: new.version(),
         from_state: current.state.clone(),
@@ -86,7 +86,7 @@ pub(super) fn migrate(
         added_dropped,
         unknown_states: unknown_states(old, new, migrate),
         timers: instance.timers.len(),
-    });
+    }));
     Ok(Decision::Change(Box::new(Change { instance, entry, success })))
 }
 
