@@ -80,6 +80,10 @@ pub struct Entry {
     /// Who had voted, in order, for the move that fills a quorum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
+    /// Whose votes this has made void, while the visit that they were cast in went on or became another version's: the hands.
+    /// Votes that end with their visit are not named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes_dropped: Vec<String>,
     /// Whose vote was cast, where its owner had handed it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<String>,
@@ -188,11 +192,13 @@ fn check_entry(entry: &Entry) -> Result<(), String> {
 
 /// What an entry says has to be what its kind can say.
 fn check_fields(entry: &Entry) -> Result<(), String> {
-    let Entry { kind, after, from_definition_version, approved_by, on_behalf_of, subject, .. } = entry;
+    let Entry { kind, after, from_definition_version, approved_by, votes_dropped, on_behalf_of, subject, .. } = entry;
+    let may_drop = matches!(kind, Kind::Move | Kind::Timer | Kind::Migrate);
     for (field, is_given, may_be) in [
         ("a time", after.is_some(), *kind == Kind::Timer),
         ("a version before", from_definition_version.is_some(), *kind == Kind::Migrate),
         ("voters", !approved_by.is_empty(), *kind == Kind::Move),
+        ("votes that it has dropped", !votes_dropped.is_empty(), may_drop),
         ("a vote's owner", on_behalf_of.is_some(), kind.has_owner()),
         ("somebody it is about", subject.is_some(), kind.has_subject()),
     ] {

@@ -157,6 +157,9 @@ pub(crate) struct HistoryView {
     /// Everybody whose vote filled the quorum.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approved_by: Vec<String>,
+    /// Whose votes this has made void: by new data, or by a migration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    votes_dropped: Vec<String>,
     /// Whose vote was cast, where its owner had handed it over.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_behalf_of: Option<String>,
@@ -272,6 +275,7 @@ impl From<HistoryItem> for HistoryView {
             data,
             reason,
             approved_by,
+            votes_dropped,
             on_behalf_of,
             subject,
         } = item.entry;
@@ -294,6 +298,7 @@ impl From<HistoryItem> for HistoryView {
             data: (!data.is_empty()).then_some(Value::Object(data)),
             reason,
             approved_by,
+            votes_dropped,
             on_behalf_of,
             subject,
         }

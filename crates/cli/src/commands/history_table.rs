@@ -83,6 +83,9 @@ fn detail(item: &Value) -> String {
     if field::is_given(item, "approved_by") {
         parts.push(format!("approved by {}", field::list(item, "approved_by")));
     }
+    if field::is_given(item, "votes_dropped") {
+        parts.push(format!("void are the votes of {}", field::list(item, "votes_dropped")));
+    }
     if field::is_given(item, "on_behalf_of") {
         parts.push(format!("for {}", field::text(item, "on_behalf_of")));
     }

@@ -44,6 +44,7 @@ pub(super) fn close(
         data: Data::new(),
         reason: Some(close.reason.clone()),
         approved_by: Vec::new(),
+        votes_dropped: Vec::new(),
         on_behalf_of: None,
         subject: None,
     };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Change, Decision, assigned, enter, guard_error, malformed, next_version, success};
+use super::{Change, Decision, assigned, enter, guard_error, hands, malformed, next_version, success};
 use crate::command::Fire;
 use crate::definition::machine::{After, Machine, Transition};
 use crate::duration;
@@ -151,6 +151,8 @@ impl Fired<'_> {
     }
 
     fn change(&self, kind: Kind, instance: Instance, after: Option<&str>, reason: Option<String>) -> Decision {
+        let goes_on = instance.entered == self.current.entered && kind == Kind::Timer;
+        let votes_dropped = if goes_on && instance.votes.is_empty() { hands(&self.current.votes) } else { Vec::new() };
         let entry = Entry {
             kind,
             event: None,
@@ -166,6 +168,7 @@ impl Fired<'_> {
             data: Data::new(),
             reason,
             approved_by: Vec::new(),
+            votes_dropped,
             on_behalf_of: None,
             subject: None,
         };

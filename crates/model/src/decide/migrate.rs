@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::close::{check_reason, check_run};
-use super::{Change, Decision, Known, enter, malformed, next_version, success};
+use super::{Change, Decision, Known, enter, hands, malformed, next_version, success};
 use crate::command::Migrate;
 use crate::definition::machine::{Machine, State};
 use crate::instance::{Delegation, Entered, Timer};
@@ -42,7 +42,7 @@ pub(super) fn migrate(
     let mut instance = Instance { version: next_version(current.version)?, updated_at: now, ..current.clone() };
     instance.definition_version = new.version();
     instance.data = data;
-    let votes_dropped: Vec<String> = instance.votes.drain(..).map(|vote| vote.actor).collect();
+    let votes_dropped = hands(&std::mem::take(&mut instance.votes));
     // What else was done about the approvals of the old version says nothing of the new one's.
     let handover = |given: Delegation| Handover { from: given.from, to: given.to };
     let delegations_dropped = instance.delegations.drain(..).map(handover).collect();
@@ -72,6 +72,7 @@ pub(super) fn migrate(
         data: Data::new(),
         reason: Some(migrate.reason.clone()),
         approved_by: Vec::new(),
+        votes_dropped: votes_dropped.clone(),
         on_behalf_of: None,
         subject: None,
     };

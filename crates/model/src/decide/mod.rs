@@ -12,7 +12,7 @@ mod visit;
 use crate::command::{Action, Close};
 use crate::definition::machine::{Machine, State, Transition};
 use crate::expression::{Expression, Scope};
-use crate::instance::Status;
+use crate::instance::{Status, Vote};
 use crate::outcome::SuccessKind;
 use crate::{Command, Data, Definition, EndedRun, Entry, Instance, Kind, Refusal, Success, Timestamp};
 
@@ -108,6 +108,17 @@ fn malformed(detail: impl Into<String>) -> Refusal {
 /// The version after `version`.
 fn next_version(version: i64) -> Result<i64, Refusal> {
     version.checked_add(1).ok_or_else(|| malformed("the version counter of this id is exhausted: use another id"))
+}
+
+/// Whose votes these are, each hand once.
+fn hands<'v>(votes: impl IntoIterator<Item = &'v Vote>) -> Vec<String> {
+    let mut hands: Vec<String> = Vec::new();
+    for vote in votes {
+        if !hands.contains(&vote.actor) {
+            hands.push(vote.actor.clone());
+        }
+    }
+    hands
 }
 
 /// The status of a run that is in `state`.

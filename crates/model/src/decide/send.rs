@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::close::check_run;
 use super::data::check_sent;
-use super::{Change, Decision, assigned, guard_error, malformed, next_version, success};
+use super::{Change, Decision, assigned, guard_error, hands, malformed, next_version, success};
 use crate::approval::{Recorded, Standing, Tally, forget, is_given_back, may_have_vote};
 use crate::command::{Act, Send};
 use crate::definition::approval::{ApprovalRule, Entitled, Veto};
@@ -415,9 +415,13 @@ impl<'a> Judged<'a> {
     ) -> Result<Decision, Refusal> {
         let mut instance = self.successor()?;
         let target = self.destination(transition)?;
+        let mut votes_dropped = Vec::new();
         if let Some(data) = assigned(self.machine, transition, &self.scope())? {
             instance.data = Arc::new(data);
-            instance.votes.clear();
+            // Those for this transition are used up, and those of a visit that ends go with it.
+            let votes = std::mem::take(&mut instance.votes);
+            let dropped = votes.iter().filter(|vote| target.is_none() && !vote.is_for(transition));
+            votes_dropped = hands(dropped);
         }
         // An approval that stays in its state has used up its votes; those for other events go on.
         forget(&mut instance, transition);
@@ -426,7 +430,7 @@ impl<'a> Judged<'a> {
             instance.undo = transition.recall.then(|| Box::new(self.undo(transition, &instance)));
         }
         let entry = self.entry(Kind::Move, &transition.event, &instance);
-        let entry = Entry { approved_by, on_behalf_of, ..entry };
+        let entry = Entry { approved_by, votes_dropped, on_behalf_of, ..entry };
         let success = success(self.command, &instance, SuccessKind::Applied);
         Ok(Decision::Change(Box::new(Change { instance, entry, success })))
     }
@@ -453,6 +457,7 @@ impl<'a> Judged<'a> {
             data: self.send.data.clone(),
             reason: None,
             approved_by: Vec::new(),
+            votes_dropped: Vec::new(),
             on_behalf_of: None,
             subject: None,
         }

@@ -150,6 +150,7 @@ fn begin(
         data: start.data.clone(),
         reason: None,
         approved_by: Vec::new(),
+        votes_dropped: Vec::new(),
         on_behalf_of: None,
         subject: None,
     };

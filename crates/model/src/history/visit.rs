@@ -2,8 +2,8 @@
 
 use super::{Entry, Kind};
 
-/// What was recorded in a visit, at most: what ended with new data, or with an approval of an event that stays, is not
-/// told by the entries, nor which of an event's transitions was meant.
+/// What was recorded in a visit, at most: what ended with an approval of an event that stays, or with new data before that was
+/// told, is not told by the entries, nor which of an event's transitions was meant.
 #[derive(Default)]
 pub(super) struct Visit<'e> {
     /// Whether its beginning is known, and all since: then what is not here never was.
@@ -34,6 +34,7 @@ impl<'e> Visit<'e> {
     pub(super) fn follow(&mut self, before: Option<&Entry>, entry: &'e Entry) -> Result<(), String> {
         let (actor, event) = (entry.actor.id.as_str(), entry.event.as_deref().unwrap_or_default());
         let subject = entry.subject.as_deref().unwrap_or_default();
+        self.check_dropped(entry)?;
         match &entry.kind {
             // Of the visits of other versions nothing is left, whether or not they go on.
             Kind::Start | Kind::Migrate => *self = Self::begun(),
@@ -47,9 +48,13 @@ impl<'e> Visit<'e> {
             Kind::Move => {
                 self.check_owner(entry)?;
                 self.check_voters(entry)?;
+                self.drop_votes(entry);
                 self.leave(entry);
             }
-            Kind::Timer => self.leave(entry),
+            Kind::Timer => {
+                self.drop_votes(entry);
+                self.leave(entry);
+            }
             Kind::Terminate | Kind::Cancel | Kind::TimedOut => {}
             Kind::Other(_) => *self = Self::default(),
         }
@@ -60,6 +65,21 @@ impl<'e> Visit<'e> {
     fn leave(&mut self, entry: &Entry) {
         if entry.from.as_ref() != Some(&entry.to) {
             *self = Self::begun();
+        }
+    }
+
+    /// New data ends all votes at once.
+    fn drop_votes(&mut self, entry: &Entry) {
+        if !entry.votes_dropped.is_empty() {
+            self.votes.clear();
+        }
+    }
+
+    fn check_dropped(&self, entry: &Entry) -> Result<(), String> {
+        let has_voted = |hand: &String| self.votes.iter().any(|vote| vote.hand == hand);
+        match entry.votes_dropped.iter().find(|hand| self.is_whole && !has_voted(hand)) {
+            Some(hand) => Err(format!("a vote of {hand:?} is void, who has not voted")),
+            None => Ok(()),
         }
     }
 

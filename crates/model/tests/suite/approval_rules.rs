@@ -620,3 +620,44 @@ fn a_return_to_nowhere_collects_no_votes() {
         "#,
     );
 }
+
+/// Whoever reads the history sees why votes count no more.
+#[test]
+fn the_history_tells_whose_votes_are_void() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve: {target: done, approval: {quorum: 3}}
+              other: {target: done, approval: {quorum: 3}}
+              stay: {approval: {quorum: 2}, assign: {n: data.n + 1}}
+              set: {assign: {n: event.n}}
+              again: {target: review, assign: {n: event.n}}
+            after: {5s: {assign: {reminded: 'true'}}, 6s: {guard: data.n > 100, assign: {late: 'true'}}}
+          done: {type: final}
+        ",
+    );
+    case.run(
+        r#"
+        sam start data={"n":1} -> started v1 review
+        ann approve -> pending_approval v2 review, 1/3 ann
+        ann other -> pending_approval v3 review, 1/3 ann
+        sam set data={"n":2} -> applied v4 review
+        bob approve -> pending_approval v5 review, 1/3 bob
+        timer fire until=100 -> applied v6 review
+        cid approve -> pending_approval v7 review, 1/3 cid
+        timer fire until=100 -> applied v8 review
+        ann stay -> pending_approval v9 review, 1/2 ann
+        bob stay -> applied v10 review, by ann bob
+        dan approve -> pending_approval v11 review, 1/3 dan
+        sam again data={"n":3} -> applied v12 review
+        "#,
+    );
+    let told: Vec<_> = case.history.iter().map(|(version, entry)| (*version, entry.votes_dropped.join(" "))).collect();
+    let told: Vec<_> = told.into_iter().filter(|(_, hands)| !hands.is_empty()).collect();
+    // A timer that has done nothing leaves them; what fills its own approval has used its votes up; a new visit has none.
+    assert_eq!(told, [(4, "ann".to_owned()), (6, "bob".to_owned()), (10, "cid".to_owned())]);
+}

@@ -25,6 +25,7 @@ fn entry(kind: Kind, from: Option<&str>, to: &str) -> Entry {
         reason: is_closing.then(|| "why".to_owned()),
         approved_by: Vec::new(),
         on_behalf_of: None,
+        votes_dropped: Vec::new(),
         subject: None,
     }
 }
@@ -136,8 +137,18 @@ fn a_recall_takes_back_what_was_done() {
     let on_two = |entry: Entry| Entry { definition_version: 2, ..entry };
     let start_of = |run: u128| Entry { run: Uuid::from_u128(run), ..start() };
     let other = |event: &str, entry: Entry| Entry { event: Some(event.to_owned()), ..entry };
+    let dropping = |entry: Entry| Entry { votes_dropped: vec!["ann".to_owned()], ..entry };
     let right = [
         vec![start(), vote(), recall(), vote(), recall()],
+        vec![
+            start(),
+            vote(),
+            dropping(moved("a", "a")),
+            vote(),
+            dropping(entry(Kind::Timer, Some("a"), "a")),
+            vote(),
+            recall(),
+        ],
         vec![start(), moved("a", "b"), back(), moved("a", "b"), back()],
         vec![start(), moved("a", "a"), recall()],
         vec![start(), given(), about("zoe", recall()), added(), about("zoe", recall())],
@@ -158,6 +169,8 @@ fn a_recall_takes_back_what_was_done() {
     }
     for (name, entries) in [
         ("a recall of nothing", vec![start(), recall()]),
+        ("a void vote of who has not voted", vec![start(), dropping(moved("a", "a"))]),
+        ("a recall of a void vote", vec![start(), vote(), dropping(entry(Kind::Timer, Some("a"), "a")), recall()]),
         ("a recall of a vote twice", vec![start(), vote(), recall(), recall()]),
         ("of somebody else's vote", vec![start(), vote(), by("bob", recall())]),
         ("of a vote for another event", vec![start(), vote(), other("stop", recall())]),
@@ -191,6 +204,7 @@ fn a_recall_takes_back_what_was_done() {
             vec![start(), Entry { approved_by: vec!["bob".into(), "ann".into()], ..moved("a", "b") }],
         ),
         ("voters without the last", vec![Entry { approved_by: vec!["bob".into()], ..moved("a", "b") }]),
+        ("a vote that drops votes", vec![Entry { votes_dropped: vec!["ann".into()], ..vote() }]),
         ("a vote with voters", vec![Entry { approved_by: vec!["ann".into()], ..vote() }]),
         ("a move about somebody", vec![about("zoe", moved("a", "b"))]),
         ("a delegation to oneself", vec![about("ann", given())]),
