@@ -11,8 +11,9 @@ use super::outline::{StateOutline, TransitionOutline};
 /// The longest guard that is shown, in characters: a diagram with more cannot be read.
 const GUARD_CHARS_MAX: usize = 60;
 
-/// Words that Mermaid's preprocessor looks for anywhere in a line, entity codes or not.
-const PREPROCESSED: &[&str] = &["style", "classDef"];
+/// Words that Mermaid looks for anywhere in a line, entity codes or not, each with a letter of it: to write that as a code is
+/// enough.
+const PREPROCESSED: &[(&str, char)] = &[("style", 's'), ("classDef", 's'), ("direction", 'd')];
 
 impl Definition {
     /// The machine as a Mermaid state diagram: guards in brackets, approvals as `(2 of finance, manager)`, assigned fields
@@ -84,11 +85,10 @@ fn shortened(guard: &str) -> String {
 /// A label's text: everything that means something to Mermaid, to HTML or to Markdown as an entity code.
 fn escaped(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " .,()/-!?=+'".contains(c) || !c.is_ascii();
-    let hides_word = PREPROCESSED.iter().any(|word| text.contains(word));
+    let hides = |c: char| PREPROCESSED.iter().any(|(word, letter)| *letter == c && text.contains(word));
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        // One letter of such a word is enough.
-        if is_plain(c) && !(hides_word && c == 's') {
+        if is_plain(c) && !hides(c) {
             escaped.push(c);
         } else if !c.is_control() {
             _ = write!(escaped, "#{};", u32::from(c));
@@ -131,7 +131,7 @@ stateDiagram-v2
     #[test]
     fn no_name_can_be_taken_for_a_word_of_the_language() {
         let text = "{workflow: w, initial: end, states: {end: {on: {'a: b; %% \"c\" -->': 'style: #1;'}}, \
-                    'style: #1;': {on: {'🚀 go': '[*]'}}, '[*]': {type: final}}}";
+                    'style: #1;': {on: {'🚀 go': '[*]', 'set direction LR': '[*]'}}, '[*]': {type: final}}}";
         let drawn = drawn(text);
         for line in [
             "state \"end\" as s0",
@@ -139,6 +139,7 @@ stateDiagram-v2
             "state \"#91;#42;#93;\" as s2",
             "s0 --> s1 : a#58; b#59; #37;#37; #34;c#34; --#62;",
             "s1 --> s2 : 🚀 go",
+            "s1 --> s2 : set #100;irection LR",
         ] {
             assert!(drawn.lines().any(|drawn| drawn.trim() == line), "{line}\nis not in\n{drawn}");
         }

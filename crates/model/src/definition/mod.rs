@@ -20,6 +20,7 @@ mod reader;
 mod retention;
 mod schema;
 pub(crate) mod suggestion;
+pub(crate) mod swallowed;
 pub(crate) mod yaml;
 
 pub use approval::{ApprovalOutline, GroupOutline};
@@ -132,7 +133,13 @@ impl Definition {
             Format::Yaml => yaml::read(text)?,
             Format::Json => json::read(text)?,
         };
-        let (draft, problems) = reader::read(text, &root, judgement);
+        let swallowed = if format == Format::Yaml { swallowed::find(text) } else { Vec::new() };
+        if judgement == Judgement::Strict && !swallowed.is_empty() {
+            // What else is wrong may come of it.
+            return Err(swallowed);
+        }
+        let (mut draft, problems) = reader::read(text, &root, judgement);
+        draft.doubts.extend(swallowed);
         checker::check(draft, problems)
     }
 
