@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use lockkeeper_model::limits::{DEFINITION_BYTES_MAX, KEY_BYTES_MAX};
-use lockkeeper_model::{Format, names};
+use lockkeeper_model::{Format, Problem, names};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -28,6 +28,8 @@ pub(crate) struct DefinitionFile {
     pub format: Format,
     /// The ending of its name, in lower case.
     pub ending: String,
+    /// Of a machine of another tool: what is not carried over, and what means nothing here.
+    pub told: Vec<Problem>,
 }
 
 impl DefinitionFile {
@@ -43,7 +45,7 @@ impl DefinitionFile {
             _ if text.trim_start().starts_with('{') => Format::Json,
             _ => Format::Yaml,
         };
-        Ok(Self { name, text, format, ending })
+        Ok(Self { name, text, format, ending, told: Vec::new() })
     }
 }
 

@@ -53,6 +53,7 @@ struct Put {
 
 /// Runs `apply`: every file is tried, also after one that was refused.
 pub(crate) async fn run(args: &ApplyArgs, context: &Context<'_>) -> Result<(), Failure> {
+    args.import.check_files(args.files.len())?;
     let mut all_done = true;
     for path in &args.files {
         match put(path, args, context).await {
@@ -101,11 +102,22 @@ fn workflow_of(file: &DefinitionFile) -> Option<String> {
 
 fn print(file: &DefinitionFile, answer: &Answer, context: &Context<'_>) -> Result<(), Failure> {
     if context.output.is_json() {
-        return context.output.print(&json::pretty(&answer.text));
+        return context.output.print(&json::pretty(&with_told(&answer.text, &file.told)));
     }
     let put: Put = answer.read()?;
     report::warnings(context.output, file, &put.warnings);
     context.output.print(&format!("{}: version {}", put.workflow, put.version))
+}
+
+/// The answer with what was told on reading a machine of another tool before its own warnings.
+fn with_told(answer: &str, told: &[Problem]) -> String {
+    let (false, Ok(serde_json::Value::Object(mut document))) = (told.is_empty(), serde_json::from_str(answer)) else {
+        return answer.to_owned();
+    };
+    let own = document.remove("warnings").and_then(|own| own.as_array().cloned()).unwrap_or_default();
+    let told = told.iter().filter_map(|problem| serde_json::to_value(problem).ok());
+    document.insert("warnings".to_owned(), told.chain(own).collect());
+    serde_json::Value::Object(document).to_string()
 }
 
 /// A text that names no workflow cannot be sent anywhere: it is checked here, with the checker that the server has.
@@ -121,7 +133,7 @@ mod tests {
     use super::*;
 
     fn file(text: &str, format: Format) -> DefinitionFile {
-        DefinitionFile { name: "x".into(), text: text.into(), format, ending: String::new() }
+        DefinitionFile { name: "x".into(), text: text.into(), format, ending: String::new(), told: Vec::new() }
     }
 
     #[test]

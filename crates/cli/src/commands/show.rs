@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lockkeeper_model::Definition;
 use lockkeeper_model::definition::{ApprovalOutline, AssignOutline, RetentionOutline, StateOutline, TransitionOutline};
+use lockkeeper_model::{Definition, Problem};
 use serde_json::json;
 
 use crate::commands::commits::Commits;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<(), Failure> {
     let definition =
         Definition::read(&file.text, file.format).map_err(|problems| report::problems(output, &file, &problems))?;
     if output.is_json() && !args.mermaid && !args.text {
-        return output.print(&format!("{:#}", document(&definition)));
+        return output.print(&format!("{:#}", document(&definition, &file.told)));
     }
     report::warnings(output, &file, definition.warnings());
     if args.text {
@@ -143,14 +143,15 @@ fn or_nothing(text: String) -> String {
 }
 
 /// The same for programs.
-fn document(definition: &Definition) -> serde_json::Value {
+fn document(definition: &Definition, told: &[Problem]) -> serde_json::Value {
+    let warnings: Vec<&Problem> = told.iter().chain(definition.warnings()).collect();
     json!({
         "workflow": definition.workflow().as_str(),
         "initial": definition.initial(),
         "concurrency": definition.concurrency().outline(),
         "retention": definition.retention().outline(),
         "states": definition.outline(),
-        "warnings": definition.warnings(),
+        "warnings": warnings,
     })
 }
 
@@ -183,7 +184,7 @@ mod tests {
             let text =
                 format!("workflow: w\ninitial: a\n{block}states:\n  a: {{on: {{go: z}}}}\n  z: {{type: final}}\n");
             let definition = Definition::read(&text, Format::Yaml).unwrap();
-            (heading(&definition, &definition.outline()), document(&definition)["retention"].clone())
+            (heading(&definition, &definition.outline()), document(&definition, &[])["retention"].clone())
         };
         let (heading, document) = text("retention: {closed: 90d, history: forever}\n");
         assert_eq!(heading.lines().nth(1), Some("kept: closed instances 90d, history forever"));

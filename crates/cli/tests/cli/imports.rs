@@ -59,3 +59,37 @@ fn what_it_becomes_can_be_looked_at() {
     std::fs::write(store.dir().join("feedback.yaml"), &text.out).unwrap();
     assert!(cli.run(&["show", "feedback.yaml"]).ok().starts_with("workflow feedback, begins in prompt"));
 }
+
+/// Programs are told what people are told.
+#[test]
+fn what_is_lost_is_in_the_json() {
+    let store = Store::new();
+    let server = store.serve();
+    let cli = server.cli();
+    std::fs::write(store.dir().join("microwave.scxml"), MICROWAVE).unwrap();
+    for command in [&["show", "microwave.scxml"][..], &["apply", "-f", "microwave.scxml"]] {
+        let document = cli.run(&[command, &["--lossy", "-o", "json"]].concat()).json();
+        let warnings = document["warnings"].as_array().unwrap();
+        let has = |text: &str| warnings.iter().any(|warning| warning["message"].as_str().unwrap().contains(text));
+        assert!(has("data comes with the start"), "{document}");
+    }
+}
+
+#[test]
+fn flags_of_machines_are_obeyed_or_refused() {
+    let store = Store::new();
+    let cli = store.cli();
+    let machine = r#"{"id": "m", "initial": "a", "states": {"a": {"on": {"e": {"guard": "x => x = 1", "target": "z"}}}, "z": {"type": "final"}}}"#;
+    std::fs::write(store.dir().join("m.json"), machine).unwrap();
+    std::fs::write(store.dir().join("d.yaml"), "workflow: d\ninitial: a\nstates: {a: {type: final}}\n").unwrap();
+    let shown = cli.run(&["show", "m.json", "--text", "--guard", "x => x = 1=data.x == 1"]);
+    assert!(shown.ok().contains("guard: \"data.x == 1\""), "{shown:?}");
+    let unused = cli.run(&["show", "m.json", "--guard", "x => x = 1=true", "--guard", "y=true"]);
+    assert!(unused.failed(1).contains("the machine has no guard \"y\""), "{unused:?}");
+    for flags in [["--workflow", "other"], ["--guard", "x=true"]] {
+        let native = cli.run(&[&["show", "d.yaml"][..], &flags].concat());
+        assert!(native.failed(2).contains("is a definition, and no machine of another tool"), "{native:?}");
+        let several = cli.run(&[&["apply", "-f", "m.json", "-f", "d.yaml"][..], &flags].concat());
+        assert!(several.failed(2).contains("give one file"), "{several:?}");
+    }
+}

@@ -1,9 +1,12 @@
 //! A machine as it was written: states inside of states, transitions with their triggers.
 
+use std::collections::BTreeSet;
+
 use super::Options;
 use super::script::Script;
 use crate::Problem;
 use crate::definition::Place;
+use crate::expression::Expression;
 use crate::limits::{NAME_BYTES_MAX, STATES_MAX, TRANSITIONS_MAX};
 use crate::names::WorkflowName;
 
@@ -22,6 +25,8 @@ pub(super) struct Chart {
     ways: usize,
     /// Whether it was told that it has too much of something.
     is_over: bool,
+    /// Guards by their names or texts: what `Options::guards` may give.
+    pub(super) asked: BTreeSet<String>,
     pub(super) problems: Vec<Problem>,
     pub(super) lost: Vec<Problem>,
     pub(super) notes: Vec<Problem>,
@@ -174,6 +179,13 @@ impl Chart {
         path: &str,
         why: &str,
     ) -> Option<Guard> {
+        if text.is_empty() {
+            self.problem(place, path, "the guard is empty", "write a condition, or remove it");
+            return None;
+        }
+        if !self.asked.contains(text) {
+            self.asked.insert(text.to_owned());
+        }
         if let Some(cel) = options.guards.get(text) {
             return Some(Guard::Cel(cel.clone()));
         }
@@ -182,12 +194,51 @@ impl Chart {
         None
     }
 
+    /// The same for one that is a script: as it was given, else as `read` translates it.
+    pub(super) fn script_guard(
+        &mut self,
+        options: &Options,
+        text: &str,
+        place: Place,
+        path: &str,
+        read: impl FnOnce() -> Result<Script, String>,
+    ) -> Option<Guard> {
+        match read() {
+            Ok(script) if !options.guards.contains_key(text) => {
+                self.asked.insert(text.to_owned());
+                Some(Guard::Script(script))
+            }
+            translated => self.given_guard(options, text, place, path, &translated.err().unwrap_or_default()),
+        }
+    }
+
+    /// Says which of the given guards are none of the machine's.
+    pub(super) fn check_given(&mut self, options: &Options) {
+        const SHOWN: usize = 10;
+        let asked: Vec<&str> = self.asked.iter().map(String::as_str).collect();
+        let unused: Vec<&String> = options.guards.keys().filter(|name| !self.asked.contains(*name)).collect();
+        let more = if asked.len() > SHOWN { ", …" } else { "" };
+        let remedy = match asked.as_slice() {
+            [] => "remove it: the machine has no guards".to_owned(),
+            asked => format!("name one of its guards: {}{more}", asked[..asked.len().min(SHOWN)].join(", ")),
+        };
+        for name in unused {
+            let hint = crate::definition::suggestion::hint(name, self.asked.iter().map(String::as_str));
+            let message = format!("the machine has no guard {name:?}{hint}");
+            self.problems.push(Problem::at(Place::default(), "", message, remedy.clone()));
+        }
+    }
+
     /// The workflow's name: as asked for, else the machine's own, made to fit.
     pub(super) fn workflow_name(&mut self, options: &Options) -> Option<WorkflowName> {
         if let Some(name) = &options.workflow {
             return Some(name.clone());
         }
         let Some(own) = self.name.clone() else {
+            if self.states.is_empty() {
+                // It was not read at all, which is said.
+                return None;
+            }
             self.problem(Place::default(), "", "the machine has no name", "give the workflow one: --workflow NAME");
             return None;
         };
@@ -234,6 +285,25 @@ impl Guard {
         }
     }
 
+    /// Whether it looks at what is sent.
+    pub(super) fn sees_event(&self) -> bool {
+        match self {
+            // What is no CEL is told by the checker.
+            Self::Cel(text) => Expression::compile(text).is_ok_and(|expression| expression.sees_event()),
+            Self::Script(script) => script.sees_event(),
+            Self::Both(first, second) => first.sees_event() || second.sees_event(),
+        }
+    }
+
+    /// Whether it looks at the field of the data.
+    pub(super) fn reads(&self, field: &str) -> bool {
+        match self {
+            Self::Cel(text) => text.contains(&format!("data.{field}")),
+            Self::Script(script) => script.reads(field),
+            Self::Both(first, second) => first.reads(field) || second.reads(field),
+        }
+    }
+
     /// The same on the data after `assigns`; none: it cannot be told.
     pub(super) fn after(&self, assigns: &[(String, Script)]) -> Option<Self> {
         if assigns.is_empty() {
@@ -271,13 +341,13 @@ impl Guard {
     }
 }
 
-/// A name as the shell takes it.
-fn quoted(text: &str) -> String {
+/// A text as the shell takes it.
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// The nearest name that a workflow may have: `feedbackForm` becomes `feedback-form`.
-fn fitting(name: &str) -> String {
+pub(super) fn fitting(name: &str) -> String {
     const CHARS_MAX: usize = 64;
     let mut fit = String::new();
     let mut was_lower = false;

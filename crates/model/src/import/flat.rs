@@ -66,6 +66,7 @@ impl FlatMachine {
 /// Makes one level of `chart`, and notes in it what is lost on the way, and what cannot be.
 pub(super) fn flatten(chart: &mut Chart) -> FlatMachine {
     let mut flat = Flattening::new(chart);
+    flat.check_events();
     let begin = flat.begin();
     let leaves: Vec<usize> = (0..flat.chart.states.len()).filter(|at| flat.is_leaf(*at)).collect();
     let lists: Vec<Lists> = leaves.iter().map(|leaf| flat.lists(*leaf)).collect();
@@ -90,6 +91,9 @@ pub(super) fn flatten(chart: &mut Chart) -> FlatMachine {
     flat.check_names(&machine);
     machine
 }
+
+/// A transition without an event, and what is left to be asked about behind it.
+type Unasked = (Way, Vec<Trigger>);
 
 type Lists = Vec<(Trigger, Vec<Step>)>;
 
@@ -161,7 +165,8 @@ impl<'c> Flattening<'c> {
         let source = (self.chart.states[leaf].place, self.chart.states[leaf].path.clone());
         let start = Step { guard: None, target: Some(leaf), assigns: Vec::new(), description: None, source };
         let mut ends = Vec::new();
-        self.follow(start, leaf, &mut vec![leaf], &mut ends);
+        let done = self.done(leaf);
+        self.follow(start, leaf, &done, &mut vec![leaf], &mut ends);
         match ends.as_slice() {
             [Step { guard: None, target: Some(leaf), assigns, .. }] if assigns.is_empty() => *leaf,
             [] => leaf,
@@ -194,7 +199,7 @@ impl<'c> Flattening<'c> {
         }
         lists
             .into_iter()
-            .map(|(trigger, ways)| (trigger, self.followed(leaf, ways)))
+            .map(|(trigger, ways)| (trigger, tried(self.followed(leaf, ways))))
             .filter(|(_, l)| !l.is_empty())
             .collect()
     }
@@ -237,23 +242,28 @@ impl<'c> Flattening<'c> {
                 source: (way.place, way.path),
             };
             match target {
-                Some(target) => self.follow(step, target, &mut vec![target], &mut ends),
+                Some(target) => {
+                    let done = self.done(target);
+                    self.follow(step, target, &done, &mut vec![target], &mut ends);
+                }
                 // Nothing has changed that a guard could look at.
                 None if step.assigns.is_empty() => self.end(step, &mut ends),
-                None => self.follow(step, leaf, &mut vec![leaf], &mut ends),
+                // What the leaf is done with was asked about when it was entered.
+                None => self.follow(step, leaf, &[], &mut vec![leaf], &mut ends),
             }
         }
         ends
     }
 
     /// Follows `step`, which has come to the leaf `at`, along what happens there by itself, and adds where it may end.
-    fn follow(&mut self, step: Step, at: usize, been: &mut Vec<usize>, ends: &mut Vec<Step>) {
+    /// `done`: what it has come by that nothing has been asked about yet, in its order.
+    fn follow(&mut self, step: Step, at: usize, done: &[Trigger], been: &mut Vec<usize>, ends: &mut Vec<Step>) {
         self.followed += 1;
         if self.is_over || self.followed > FOLLOWED_MAX {
             return self.too_many();
         }
-        let mut is_left = false;
-        for way in self.unasked(at) {
+        for unasked in self.unasked(at, done) {
+            let way = &unasked.0;
             let guard = match way.guard.as_ref().map(|guard| guard.after(&step.assigns)) {
                 Some(None) => {
                     let message = "what it asks for is assigned on the way to it: its guard cannot be carried over";
@@ -268,37 +278,37 @@ impl<'c> Flattening<'c> {
                 continue;
             }
             let always = holds == Some(true);
-            self.follow_along(&step, &way, guard.filter(|_| !always), been, ends);
+            self.follow_along(&step, at, &unasked, guard.filter(|_| !always), been, ends);
             if always {
-                is_left = true;
-                break;
+                self.passed[at] |= way.target.is_some();
+                return;
             }
         }
-        if is_left {
-            self.passed[at] = true;
-        } else {
-            self.end(step, ends);
-        }
+        self.end(step, ends);
     }
 
     fn follow_along(
         &mut self,
         step: &Step,
-        way: &Way,
+        at: usize,
+        (way, done): &Unasked,
         guard: Option<Guard>,
         been: &mut Vec<usize>,
         ends: &mut Vec<Step>,
     ) {
-        let target = match way.target {
-            Some(target) => self.leaf_of(target),
-            None => {
+        let target = match (way.target, &way.trigger) {
+            (Some(target), _) => self.leaf_of(target),
+            (None, Trigger::Done(_)) => Some(at),
+            (None, _) => {
                 let message = "it needs no event and leads nowhere: it would be taken for ever";
                 self.chart.problem(way.place, &way.path, message, "give it an event or a target");
                 None
             }
         };
         let Some(target) = target else { return };
-        if been.contains(&target) || been.len() > CHAIN_MAX {
+        // A transition that stays enters nothing: it is over once, since it takes what it was asked about.
+        let enters = way.target.is_some();
+        if enters && been.contains(&target) || been.len() > CHAIN_MAX {
             let message = "transitions without an event lead round in a circle here, or along too long a chain";
             self.chart.problem(way.place, &way.path, message, "give one of them an event");
             return;
@@ -309,21 +319,70 @@ impl<'c> Flattening<'c> {
             return;
         };
         let guard = Guard::both(step.guard.clone(), guard);
-        let step = Step { guard, target: Some(target), assigns, ..step.clone() };
+        let mut done = done.clone();
+        let target_of_step = if enters {
+            done.extend(self.done(target));
+            Some(target)
+        } else {
+            step.target
+        };
+        let step = Step { guard, target: target_of_step, assigns, ..step.clone() };
         been.push(target);
-        self.follow(step, target, been, ends);
+        self.follow(step, target, &done, been, ends);
         been.pop();
     }
 
-    /// The transitions that are taken in a leaf without an event, in the order in which they are tried.
-    fn unasked(&self, leaf: usize) -> Vec<Way> {
+    /// What a leaf is done with as soon as it is entered.
+    fn done(&self, leaf: usize) -> Vec<Trigger> {
         let state = &self.chart.states[leaf];
+        let done = state.parent.filter(|parent| state.is_final && *parent != 0);
+        done.map(|parent| Trigger::Done(self.name(parent).to_owned())).into_iter().collect()
+    }
+
+    /// The transitions that are taken in a leaf without an event, in the order in which they are tried, each with what is
+    /// left to be asked about behind it: those that need nothing go before all that wait for something to be done.
+    fn unasked(&self, leaf: usize, done: &[Trigger]) -> Vec<Unasked> {
         if self.is_end(leaf) {
             return Vec::new();
         }
-        let done = state.parent.filter(|_| state.is_final).map(|parent| Trigger::Done(self.name(parent).to_owned()));
-        let ways = self.chain(leaf).into_iter().flat_map(|state| &self.chart.states[state].ways);
-        ways.filter(|way| way.trigger == Trigger::Always || Some(&way.trigger) == done.as_ref()).cloned().collect()
+        let chain = self.chain(leaf);
+        let triggered = |trigger: &Trigger, left: &[Trigger]| {
+            let ways = chain.iter().flat_map(|state| &self.chart.states[*state].ways);
+            let ways = ways.filter(|way| way.trigger == *trigger);
+            ways.map(|way| (way.clone(), left.to_vec())).collect::<Vec<_>>()
+        };
+        let mut ways = triggered(&Trigger::Always, done);
+        for (at, trigger) in done.iter().enumerate() {
+            ways.extend(triggered(trigger, &done[at + 1..]));
+        }
+        ways
+    }
+
+    /// What takes a transition without an event of its own asks for nothing that is sent: it would be asked again with each
+    /// event, whether that has a transition or not; and what a state is done with is not known here.
+    fn check_events(&mut self) {
+        for at in 0..self.chart.states.len() {
+            let ways = self.chart.states[at].ways.iter();
+            let asks = |way: &&Way| way.guard.as_ref().is_some_and(Guard::sees_event);
+            let takes = |way: &Way| way.assigns.iter().any(|(_, value)| value.sees_event());
+            let found: Vec<_> = ways
+                .filter(|way| match way.trigger {
+                    Trigger::Always => asks(way),
+                    Trigger::Done(_) => asks(way) || takes(way),
+                    Trigger::Event(_) | Trigger::After(_) => false,
+                })
+                .map(|way| (way.trigger == Trigger::Always, way.place, way.path.clone()))
+                .collect();
+            for (is_always, place, path) in found {
+                let message = if is_always {
+                    "it needs no event, and its guard asks for what was sent: it would be asked again with every event"
+                } else {
+                    "it asks for what the state was done with, which is not known here: `event` is what was sent"
+                };
+                let remedy = "let an event take this transition, or assign what it asks for to a field before";
+                self.chart.problem(place, &path, message, remedy);
+            }
+        }
     }
 
     fn end(&mut self, step: Step, ends: &mut Vec<Step>) {
@@ -429,7 +488,7 @@ impl<'c> Flattening<'c> {
             description: step.description.clone(),
         };
         let lists: Vec<_> =
-            lists.iter().map(|(trigger, steps)| (trigger.clone(), tried(steps.iter().map(way).collect()))).collect();
+            lists.iter().map(|(trigger, steps)| (trigger.clone(), steps.iter().map(way).collect())).collect();
         FlatState { name, description, is_final: is_final || lists.is_empty(), lists }
     }
 
@@ -457,15 +516,17 @@ fn insert(lists: &mut Vec<(Trigger, Vec<Way>)>, way: Way) {
 }
 
 /// The transitions of a list that are ever tried.
-fn tried(ways: Vec<FlatWay>) -> Vec<FlatWay> {
-    let mut kept: Vec<FlatWay> = Vec::new();
-    for way in ways {
-        let is_hidden = kept.last().is_some_and(|last| last.guard.is_none());
-        if !is_hidden && !kept.iter().any(|before| before.guard == way.guard) {
-            kept.push(way);
+fn tried(steps: Vec<Step>) -> Vec<Step> {
+    let guard = |step: &Step| step.guard.as_ref().filter(|guard| guard.constant() != Some(true)).map(Guard::cel);
+    let mut kept: Vec<(Option<String>, Step)> = Vec::new();
+    for step in steps {
+        let guard = guard(&step);
+        let is_hidden = kept.last().is_some_and(|(last, _)| last.is_none());
+        if !is_hidden && !kept.iter().any(|(before, _)| *before == guard) {
+            kept.push((guard, step));
         }
     }
-    kept
+    kept.into_iter().map(|(_, step)| step).collect()
 }
 
 /// What is assigned by `first` and then by `second`, all at once.

@@ -6,18 +6,21 @@
 //! where it means nothing here.
 
 mod chart;
+mod content;
 mod flat;
+mod parser;
+mod presence;
 mod print;
 mod script;
 mod scxml;
 mod symfony;
 mod xstate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chart::Chart;
 
-use crate::definition::{json, yaml};
+use crate::definition::{json, swallowed, yaml};
 use crate::limits::DEFINITION_BYTES_MAX;
 use crate::names::WorkflowName;
 use crate::{Definition, Format, Problem};
@@ -38,7 +41,7 @@ pub enum Source {
 pub struct Options {
     /// The workflow's name; none: the machine's own.
     pub workflow: Option<WorkflowName>,
-    /// Guards as CEL expressions, by their names (XState) or their texts as they stand there.
+    /// Guards as CEL expressions, by their names (XState; with params as `name {"n":1}`) or their texts as they stand there.
     pub guards: BTreeMap<String, String>,
 }
 
@@ -75,12 +78,30 @@ pub fn import(text: &str, source: Source, options: &Options) -> Result<Imported,
         let message = format!("the text has {} bytes; at most {DEFINITION_BYTES_MAX} are allowed", text.len());
         return Err(vec![Problem::at(Default::default(), "", message, "split the machine into several")]);
     }
-    let chart = match source {
-        Source::XState => xstate::read(&json::read(text)?, options),
-        Source::Scxml => scxml::read(text, options)?,
-        Source::Symfony => symfony::read(&yaml::read(text)?, options),
-    };
+    let mut chart = read(text, source, options)?;
+    chart.check_given(options);
     finish(chart, options)
+}
+
+/// The guards of the machine by the names under which [`Options::guards`] may give them; none where it cannot be read.
+pub fn guard_names(text: &str, source: Source) -> BTreeSet<String> {
+    if text.len() > DEFINITION_BYTES_MAX {
+        return BTreeSet::new();
+    }
+    read(text, source, &Options::default()).map(|chart| chart.asked).unwrap_or_default()
+}
+
+/// The machine as it is written, whatever is wrong with it.
+fn read(text: &str, source: Source, options: &Options) -> Result<Chart, Vec<Problem>> {
+    match source {
+        Source::XState => Ok(xstate::read(&json::read(text)?, options)),
+        Source::Scxml => scxml::read(text, options),
+        Source::Symfony => {
+            let root = yaml::read(text)?;
+            let swallowed = swallowed::find(text);
+            if swallowed.is_empty() { Ok(symfony::read(&root, options)) } else { Err(swallowed) }
+        }
+    }
 }
 
 /// The chart on one level, as text, checked.

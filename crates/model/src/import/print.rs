@@ -88,9 +88,18 @@ fn json_or_plain(text: &str) -> String {
     if is_word && !OTHERS.contains(&text.to_ascii_lowercase().as_str()) { text.to_owned() } else { json(text) }
 }
 
-/// A text in double quotes; YAML reads JSON's escapes.
+/// A text in double quotes; YAML reads JSON's escapes. What YAML takes for unprintable is escaped too.
 fn json(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut quoted = String::new();
+    for c in serde_json::Value::from(text).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            _ => quoted.push(c),
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]
@@ -108,6 +117,7 @@ mod tests {
             ("a: b", "\"a: b\""),
             ("", "\"\""),
             ("ü\t", "\"ü\\t\""),
+            ("a\u{7f}\u{fffe}", "\"a\\u007f\\ufffe\""),
         ] {
             assert_eq!(scalar(text), written);
         }

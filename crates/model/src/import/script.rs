@@ -1,7 +1,9 @@
 //! Conditions and values of other tools: the part of ECMAScript and of Symfony's expression language that means the same
 //! in CEL.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
+
+use super::parser;
 
 /// An expression that means the same in CEL.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +14,15 @@ pub(super) enum Script {
         of_event: bool,
         fields: Vec<String>,
     },
+    /// Whether the field is there.
+    Has {
+        of_event: bool,
+        fields: Vec<String>,
+    },
+    /// The state in which the run is.
+    State,
+    /// How many members or characters it has.
+    Size(Box<Script>),
     /// Whether the actor has the role.
     HasRole(String),
     Not(Box<Script>),
@@ -24,6 +35,11 @@ pub(super) enum Script {
 pub(super) enum Operator {
     Or,
     And,
+    /// `==`, for which a text equals the number that it reads as.
+    Like,
+    /// Its opposite.
+    Unlike,
+    /// `===`.
     Equal,
     Unequal,
     Less,
@@ -45,19 +61,23 @@ pub(super) enum Language {
     Symfony,
 }
 
-/// Operands inside one another: the parser is recursive.
-const DEPTH_MAX: usize = 24;
-
 /// The longest text that is read: the longest that CEL takes.
 const BYTES_MAX: usize = crate::limits::EXPRESSION_BYTES_MAX;
 
 impl Operator {
     /// How tightly it binds; the same for operators that stand beside one another.
-    fn level(self) -> u8 {
+    pub(super) fn level(self) -> u8 {
         match self {
             Self::Or => 1,
             Self::And => 2,
-            Self::Equal | Self::Unequal | Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual => 3,
+            Self::Like
+            | Self::Unlike
+            | Self::Equal
+            | Self::Unequal
+            | Self::Less
+            | Self::LessOrEqual
+            | Self::Greater
+            | Self::GreaterOrEqual => 3,
             Self::Plus | Self::Minus => 4,
             Self::Times | Self::Rest => 5,
         }
@@ -67,8 +87,8 @@ impl Operator {
         match self {
             Self::Or => "||",
             Self::And => "&&",
-            Self::Equal => "==",
-            Self::Unequal => "!=",
+            Self::Like | Self::Equal => "==",
+            Self::Unlike | Self::Unequal => "!=",
             Self::Less => "<",
             Self::LessOrEqual => "<=",
             Self::Greater => ">",
@@ -90,12 +110,7 @@ impl Script {
         if text.len() > BYTES_MAX {
             return Err(format!("has more than {BYTES_MAX} bytes"));
         }
-        let mut parser = Parser { language, tokens: tokens(text)?, at: 0, depth: 0 };
-        let script = parser.binary(1)?;
-        match parser.tokens.get(parser.at) {
-            None => Ok(script),
-            Some(token) => Err(format!("is not translated: {} is not understood here", token.shown())),
-        }
+        parser::parse(language, text)
     }
 
     /// What it comes to where that does not depend on anything.
@@ -129,26 +144,93 @@ impl Script {
     }
 
     fn parts(&self) -> usize {
+        1 + self.inside().into_iter().map(Self::parts).sum::<usize>()
+    }
+
+    /// What it is made of.
+    pub(super) fn inside(&self) -> Vec<&Self> {
         match self {
-            Self::Literal(_) | Self::HasRole(_) | Self::Path { .. } => 1,
-            Self::Not(inner) | Self::Negative(inner) => inner.parts() + 1,
-            Self::Binary(_, left, right) => left.parts() + right.parts() + 1,
+            Self::Literal(_) | Self::HasRole(_) | Self::State | Self::Path { .. } | Self::Has { .. } => Vec::new(),
+            Self::Not(inner) | Self::Negative(inner) | Self::Size(inner) => vec![inner],
+            Self::Binary(_, left, right) => vec![left, right],
         }
+    }
+
+    /// Whether it looks at what was sent.
+    pub(super) fn sees_event(&self) -> bool {
+        let is_event = matches!(self, Self::Path { of_event: true, .. } | Self::Has { of_event: true, .. });
+        is_event || self.inside().into_iter().any(Self::sees_event)
+    }
+
+    /// Whether it looks at the field of the data.
+    pub(super) fn reads(&self, field: &str) -> bool {
+        let is_it = match self {
+            Self::Path { of_event: false, fields } | Self::Has { of_event: false, fields } => {
+                fields.first().is_some_and(|first| first == field)
+            }
+            _ => false,
+        };
+        is_it || self.inside().into_iter().any(|inner| inner.reads(field))
+    }
+
+    /// The same where the field `name` of the data is no field, but the state; an error: what of it is asked for.
+    pub(super) fn with_state(self, name: &str) -> Result<Self, String> {
+        let inside = |inner: Box<Self>| inner.with_state(name).map(Box::new);
+        Ok(match self {
+            Self::Path { of_event: false, fields } if fields.first().is_some_and(|first| first == name) => {
+                if fields.len() > 1 {
+                    return Err(format!("is not translated: `{}` is a part of the state", fields.join(".")));
+                }
+                Self::State
+            }
+            Self::Not(inner) => Self::Not(inside(inner)?),
+            Self::Negative(inner) => Self::Negative(inside(inner)?),
+            Self::Size(inner) => Self::Size(inside(inner)?),
+            Self::Binary(operator, left, right) => Self::Binary(operator, inside(left)?, inside(right)?),
+            other => other,
+        })
     }
 
     fn replaced(&self, assigns: &[(String, Self)]) -> Option<Self> {
         let inside = |inner: &Self| inner.replaced(assigns).map(Box::new);
+        let assigned = |fields: &[String]| assigns.iter().rfind(|(field, _)| Some(field) == fields.first());
         Some(match self {
-            Self::Literal(_) | Self::HasRole(_) | Self::Path { of_event: true, .. } => self.clone(),
-            Self::Path { fields, .. } => match assigns.iter().rfind(|(field, _)| Some(field) == fields.first()) {
+            Self::Path { of_event: false, fields } => match assigned(fields) {
                 None => self.clone(),
                 Some((_, value)) if fields.len() == 1 => value.clone(),
                 Some(_) => return None,
             },
+            Self::Has { of_event: false, fields } => match assigned(fields) {
+                None => self.clone(),
+                Some(_) if fields.len() == 1 => Self::Literal(Value::Bool(true)),
+                Some(_) => return None,
+            },
+            Self::Literal(_) | Self::HasRole(_) | Self::State | Self::Path { .. } | Self::Has { .. } => self.clone(),
             Self::Not(inner) => Self::Not(inside(inner)?),
-            Self::Negative(inner) => Self::Negative(inside(inner)?),
-            Self::Binary(operator, left, right) => Self::Binary(*operator, inside(left)?, inside(right)?),
+            Self::Negative(inner) => inside(inner)?.negative(),
+            Self::Size(inner) => Self::Size(inside(inner)?),
+            Self::Binary(operator, left, right) => Self::binary(*operator, inside(left)?, inside(right)?),
         })
+    }
+
+    /// `-self`.
+    pub(super) fn negative(self) -> Self {
+        let Self::Literal(Value::Number(number)) = &self else { return Self::Negative(Box::new(self)) };
+        let whole = number.as_i64().and_then(i64::checked_neg).map(Number::from);
+        match whole.or_else(|| Number::from_f64(-number.as_f64()?)) {
+            Some(number) => Self::Literal(Value::Number(number)),
+            None => Self::Negative(Box::new(self)),
+        }
+    }
+
+    /// Both with `operator` between them; the second alone where the first only says that it is there.
+    pub(super) fn binary(operator: Operator, left: Box<Self>, right: Box<Self>) -> Self {
+        match (operator, &*left) {
+            (Operator::And, Self::Literal(Value::Bool(true))) | (Operator::Or, Self::Literal(Value::Bool(false))) => {
+                *right
+            }
+            _ => Self::Binary(operator, left, right),
+        }
     }
 
     /// In CEL.
@@ -160,12 +242,20 @@ impl Script {
                 let root = if *of_event { "event" } else { "data" };
                 fields.iter().fold(root.to_owned(), |path, field| path + "." + field)
             }
+            Self::Has { of_event, fields } => {
+                format!("has({})", Self::Path { of_event: *of_event, fields: fields.clone() }.cel())
+            }
+            Self::State => "instance.state".to_owned(),
+            Self::Size(inner) => format!("size({})", inner.cel()),
             Self::HasRole(role) => format!("{} in actor.roles", Value::from(role.as_str())),
             Self::Not(inner) => format!("!{}", inner.unary_operand()),
             Self::Negative(inner) => format!("-{}", inner.unary_operand()),
             Self::Binary(operator, left, right) => {
                 let level = operator.level();
-                format!("{} {} {}", left.operand(level), operator.cel(), right.operand(level + 1))
+                // Brackets mean nothing between conditions of one kind.
+                let is_condition = matches!(operator, Operator::And | Operator::Or);
+                let right = right.operand(if is_condition { level } else { level + 1 });
+                format!("{} {} {right}", left.operand(level), operator.cel())
             }
         }
     }
@@ -187,7 +277,7 @@ impl Script {
 
     fn unary_operand(&self) -> String {
         match self {
-            Self::Literal(_) | Self::Path { .. } => self.cel(),
+            Self::Literal(_) | Self::State | Self::Size(_) | Self::Path { .. } | Self::Has { .. } => self.cel(),
             _ => format!("({})", self.cel()),
         }
     }
@@ -201,8 +291,8 @@ fn compared(operator: Operator, left: &Value, right: &Value) -> Option<bool> {
         _ => return None,
     };
     Some(match operator {
-        Operator::Equal => order.is_eq(),
-        Operator::Unequal => order.is_ne(),
+        Operator::Like | Operator::Equal => order.is_eq(),
+        Operator::Unlike | Operator::Unequal => order.is_ne(),
         Operator::Less => order.is_lt(),
         Operator::LessOrEqual => order.is_le(),
         Operator::Greater => order.is_gt(),
@@ -211,220 +301,8 @@ fn compared(operator: Operator, left: &Value, right: &Value) -> Option<bool> {
     })
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Token {
-    Word(String),
-    Number(Value),
-    Text(String),
-    Mark(&'static str),
-}
-
-impl Token {
-    fn shown(&self) -> String {
-        match self {
-            Self::Word(word) => format!("`{word}`"),
-            Self::Number(number) => format!("`{number}`"),
-            Self::Text(text) => format!("{text:?}"),
-            Self::Mark(mark) => format!("`{mark}`"),
-        }
-    }
-}
-
-/// What is no word, number or text, the longest first.
-const MARKS: &[&str] = &[
-    "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ".",
-    ",", "?", ":", "=",
-];
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let length;
-        if first.is_alphabetic() || first == '_' || first == '$' {
-            length = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
-            found.push(Token::Word(rest[..length].to_owned()));
-        } else if first.is_ascii_digit() {
-            length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
-            let number =
-                serde_json::from_str(&rest[..length]).map_err(|_| format!("has the number {}", &rest[..length]))?;
-            found.push(Token::Number(number));
-        } else if first == '\'' || first == '"' {
-            let (text, end) = text_literal(rest, first)?;
-            found.push(Token::Text(text));
-            length = end;
-        } else {
-            let mark = MARKS.iter().find(|mark| rest.starts_with(**mark));
-            let mark = mark.ok_or_else(|| format!("is not translated: `{first}` is not understood"))?;
-            found.push(Token::Mark(mark));
-            length = mark.len();
-        }
-        rest = rest[length..].trim_start();
-    }
-    Ok(found)
-}
-
-/// A text in quotes, and its length with them.
-fn text_literal(rest: &str, quote: char) -> Result<(String, usize), String> {
-    let mut text = String::new();
-    let mut chars = rest.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        match c {
-            _ if c == quote => return Ok((text, at + 1)),
-            '\\' => match chars.next() {
-                Some((_, escaped @ ('\\' | '\'' | '"'))) => text.push(escaped),
-                Some((_, 'n')) => text.push('\n'),
-                Some((_, 't')) => text.push('\t'),
-                _ => return Err("has an escape that is not translated".to_owned()),
-            },
-            _ => text.push(c),
-        }
-    }
-    Err("has a text that does not end".to_owned())
-}
-
-struct Parser {
-    language: Language,
-    tokens: Vec<Token>,
-    at: usize,
-    depth: usize,
-}
-
-impl Parser {
-    fn take(&mut self, mark: &str) -> bool {
-        let found = matches!(self.tokens.get(self.at), Some(Token::Mark(found)) if *found == mark);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn take_word(&mut self, word: &str) -> bool {
-        let found = matches!(self.tokens.get(self.at), Some(Token::Word(found)) if found == word);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn next(&mut self) -> Result<Token, String> {
-        let token = self.tokens.get(self.at).cloned();
-        self.at += 1;
-        token.ok_or_else(|| "is not translated: it ends too early".to_owned())
-    }
-
-    /// Operands with operators that bind at least as tightly as `level`.
-    fn binary(&mut self, level: u8) -> Result<Script, String> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err("is not translated: it is nested too deeply".to_owned());
-        }
-        let mut left = self.unary()?;
-        while let Some(operator) = self.operator().filter(|operator| operator.level() >= level) {
-            self.at += 1;
-            let right = self.binary(operator.level() + 1)?;
-            // A comparison's result compared again means another thing in each language.
-            if operator.level() == Operator::Equal.level() && left.is_comparison() {
-                return Err("is not translated: a comparison is compared".to_owned());
-            }
-            left = Script::Binary(operator, Box::new(left), Box::new(right));
-        }
-        self.depth -= 1;
-        Ok(left)
-    }
-
-    fn operator(&self) -> Option<Operator> {
-        let is_symfony = self.language == Language::Symfony;
-        Some(match self.tokens.get(self.at)? {
-            Token::Mark("||") => Operator::Or,
-            Token::Mark("&&") => Operator::And,
-            Token::Mark("==" | "===") => Operator::Equal,
-            Token::Mark("!=" | "!==") => Operator::Unequal,
-            Token::Mark("<") => Operator::Less,
-            Token::Mark("<=") => Operator::LessOrEqual,
-            Token::Mark(">") => Operator::Greater,
-            Token::Mark(">=") => Operator::GreaterOrEqual,
-            Token::Mark("+") => Operator::Plus,
-            Token::Mark("-") => Operator::Minus,
-            Token::Mark("*") => Operator::Times,
-            Token::Mark("%") => Operator::Rest,
-            Token::Word(word) if is_symfony && word == "or" => Operator::Or,
-            Token::Word(word) if is_symfony && word == "and" => Operator::And,
-            _ => return None,
-        })
-    }
-
-    fn unary(&mut self) -> Result<Script, String> {
-        // `!` and `-` before one another mean nothing that one of them does not.
-        if self.take("!") || self.language == Language::Symfony && self.take_word("not") {
-            return Ok(Script::Not(Box::new(self.primary()?)));
-        }
-        if self.take("-") {
-            return Ok(match self.primary()? {
-                Script::Literal(Value::Number(number)) => {
-                    Script::Literal(serde_json::from_str(&format!("-{number}")).unwrap_or(Value::Null))
-                }
-                other => Script::Negative(Box::new(other)),
-            });
-        }
-        self.primary()
-    }
-
-    fn primary(&mut self) -> Result<Script, String> {
-        match self.next()? {
-            Token::Number(number) => Ok(Script::Literal(number)),
-            Token::Text(text) => Ok(Script::Literal(Value::from(text))),
-            Token::Word(word) => self.word(&word),
-            Token::Mark("(") => {
-                let inner = self.binary(1)?;
-                if self.take(")") { Ok(inner) } else { Err("is not translated: a bracket is not closed".to_owned()) }
-            }
-            token => Err(format!("is not translated: {} is not understood here", token.shown())),
-        }
-    }
-
-    fn word(&mut self, word: &str) -> Result<Script, String> {
-        match (self.language, word) {
-            (_, "true") => return Ok(Script::Literal(Value::Bool(true))),
-            (_, "false") => return Ok(Script::Literal(Value::Bool(false))),
-            (_, "null") => return Ok(Script::Literal(Value::Null)),
-            (_, "undefined" | "typeof" | "new" | "function" | "this" | "void" | "delete" | "await") => {
-                return Err(format!("is not translated: it uses `{word}`"));
-            }
-            (Language::Symfony, "is_granted") => return self.has_role(),
-            _ => {}
-        }
-        let mut fields = vec![word.to_owned()];
-        while self.take(".") {
-            let Token::Word(field) = self.next()? else {
-                return Err("is not translated: a field has no name".to_owned());
-            };
-            fields.push(field);
-        }
-        if matches!(self.tokens.get(self.at), Some(Token::Mark("(" | "["))) {
-            return Err(format!("is not translated: it calls or indexes `{}`", fields.join(".")));
-        }
-        match (self.language, fields[0].as_str()) {
-            (Language::Ecma, "_event") if fields.get(1).is_some_and(|field| field == "data") => {
-                Ok(Script::Path { of_event: true, fields: fields.split_off(2) })
-            }
-            (Language::Ecma, name) if name.starts_with('_') => Err(format!("is not translated: it uses `{name}`")),
-            (Language::Symfony, "subject") if fields.len() > 1 => {
-                Ok(Script::Path { of_event: false, fields: fields.split_off(1) })
-            }
-            (Language::Symfony, name) => Err(format!("is not translated: it uses `{name}`")),
-            _ => Ok(Script::Path { of_event: false, fields }),
-        }
-    }
-
-    /// `is_granted('ROLE')`.
-    fn has_role(&mut self) -> Result<Script, String> {
-        let open = self.take("(");
-        match self.next()? {
-            Token::Text(role) if open && self.take(")") => Ok(Script::HasRole(role)),
-            _ => Err("is not translated: `is_granted` is understood with one role only".to_owned()),
-        }
-    }
-}
-
 impl Script {
-    fn is_comparison(&self) -> bool {
+    pub(super) fn is_comparison(&self) -> bool {
         matches!(self, Self::Binary(operator, ..) if operator.level() == Operator::Equal.level())
     }
 }
@@ -442,6 +320,10 @@ mod tests {
             ("_event.data.n + 1 < a - (b - 2) * -3", "event.n + 1 < data.a - (data.b - 2) * -3"),
             ("a % 2 == 0", "data.a % 2 == 0"),
             ("-x < 1.5", "-data.x < 1.5"),
+            ("x - -(-5) == -(-2.5)", "data.x - 5 == 2.5"),
+            ("-(-(-(-x))) > !!y", "-(-(-(-data.x))) > !(!data.y)"),
+            ("items.length > 0", "size(data.items) > 0"),
+            ("_event.data.length == length", "event.length == data.length"),
         ] {
             let script = Script::parse(Language::Ecma, text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(script.cel(), cel, "{text}");
@@ -471,11 +353,23 @@ mod tests {
             "~a",
             "typeof a",
             "a.",
+            "größe > 1",
+            "$x",
+            "in + 1",
+            "a.while",
             "\"\\u0041\"",
         ] {
             assert!(Script::parse(Language::Ecma, text).is_err(), "{text}");
         }
-        for text in ["subject", "user.isAdmin()", "subject.getX()", "is_granted(x)", "is_granted('A', subject)"] {
+        for text in [
+            "subject",
+            "user.isAdmin()",
+            "subject.getX()",
+            "is_granted(x)",
+            "is_granted('IS_AUTHENTICATED_FULLY')",
+            "is_granted('EDIT')",
+            "is_granted('A', subject)",
+        ] {
             assert!(Script::parse(Language::Symfony, text).is_err(), "{text}");
         }
         let nested = "(".repeat(10_000) + "a" + &")".repeat(10_000);
@@ -490,6 +384,7 @@ mod tests {
         assert_eq!(parse("timer >= max").after(&assigns).unwrap().cel(), "data.timer + 1 >= data.max");
         assert_eq!(parse("open && x").after(&assigns).unwrap().constant(), Some(false));
         assert_eq!(parse("2 > 1 || x").constant(), Some(true));
+        assert_eq!(parse("-timer < -x").after(&[("timer".to_owned(), parse("-5"))]).unwrap().cel(), "5 < -data.x");
         assert!(parse("timer.ms > 1").after(&assigns).is_none());
     }
 

@@ -2,21 +2,27 @@
 //!
 //! `roxmltree` and not the crate `scxml`: that one passes over what it does not know, and keeps no places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::Options;
 use super::chart::{Chart, ChartState, Guard, Trigger, Way};
+use super::presence::{Declared, Doubt};
 use super::script::{Language, Script};
+use super::{Options, content};
 use crate::Problem;
 use crate::definition::Place;
 use crate::definition::fields::join;
 use crate::definition::lines::Lines;
-use crate::limits::ASSIGNS_MAX;
 
 /// The namespace of SCXML's elements; texts without any are read too.
 const NAMESPACE: &str = "http://www.w3.org/2005/07/scxml";
+
+/// The namespace of XInclude's elements.
+const XINCLUDE: &str = "http://www.w3.org/2001/XInclude";
+
+/// What the event begins with that a state inside of which a final state was entered is done by.
+const DONE: &str = "done.state.";
 
 /// States inside one another; also what bounds the recursion here.
 const DEPTH_MAX: usize = 30;
@@ -42,7 +48,23 @@ fn read_by<'t>(text: &'t str, options: &'t Options) -> Result<Reader<'t>, Vec<Pr
     let parsing = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, parsing).map_err(|error| vec![syntax_problem(&error)])?;
     let root = document.root_element();
-    let mut reader = Reader { chart: Chart::default(), options, lines, targets: Vec::new(), ids: HashMap::new() };
+    let own = || root.descendants().filter(|node| node.is_element() && is_own(node));
+    let mut reader = Reader {
+        chart: Chart::default(),
+        options,
+        lines,
+        targets: Vec::new(),
+        ids: HashMap::new(),
+        written: own().filter_map(|node| node.attribute("id").map(str::to_owned)).collect(),
+        declared: content::declared(own().filter(|node| node.tag_name().name() == "data")),
+        unassigned: Vec::new(),
+        sent: own().filter(|node| ["send", "raise"].contains(&node.tag_name().name())).filter_map(event_of).collect(),
+    };
+    if !is_own(&root) {
+        let message = format!("the namespace {:?} is not SCXML's", root.tag_name().namespace().unwrap_or_default());
+        reader.chart.problem(reader.place(root), "", message, format!("write `xmlns=\"{NAMESPACE}\"`"));
+        return Ok(reader);
+    }
     if root.tag_name().name() != "scxml" {
         let message = format!("the element <{}> is no machine", root.tag_name().name());
         reader.chart.problem(reader.lines.place(root.range().start), "", message, "write `<scxml ...>`");
@@ -50,8 +72,14 @@ fn read_by<'t>(text: &'t str, options: &'t Options) -> Result<Reader<'t>, Vec<Pr
     }
     reader.root(root);
     reader.resolve();
-    reader.attach_done();
+    reader.match_events();
+    reader.check_unassigned();
     Ok(reader)
+}
+
+/// The event that a `<send>` or `<raise>` names.
+fn event_of(node: Node<'_, '_>) -> Option<String> {
+    node.attribute("event").filter(|event| !event.trim().is_empty()).map(|event| event.trim().to_owned())
 }
 
 /// The parser recurses on elements; a stack is finite. Reads the text once.
@@ -107,10 +135,9 @@ fn syntax_problem(error: &roxmltree::Error) -> Problem {
     Problem::at(place, "", format!("not XML: {message}"), "write well-formed XML, without a DTD")
 }
 
-/// The children that are SCXML's; those of other namespaces mean something to other tools.
-fn elements<'a, 'i: 'a>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
-    let is_own = |node: &Node<'_, '_>| node.tag_name().namespace().is_none_or(|name| name == NAMESPACE);
-    node.children().filter(Node::is_element).filter(is_own)
+/// Whether an element is SCXML's.
+pub(super) fn is_own(node: &Node<'_, '_>) -> bool {
+    node.tag_name().namespace().is_none_or(|name| name == NAMESPACE)
 }
 
 /// A target whose state may be written later.
@@ -122,17 +149,41 @@ struct Pending {
     path: String,
 }
 
-struct Reader<'o> {
-    chart: Chart,
+pub(super) struct Reader<'o> {
+    pub(super) chart: Chart,
     options: &'o Options,
     lines: Lines<'o>,
     targets: Vec<Pending>,
     ids: HashMap<String, usize>,
+    /// The ids that are written somewhere: none is made up that is one of them.
+    written: HashSet<String>,
+    pub(super) declared: Declared,
+    /// Assignments that are not carried over: the field, and where it stands.
+    pub(super) unassigned: Vec<(String, Place, String)>,
+    /// Events that are sent in the machine.
+    pub(super) sent: BTreeSet<String>,
 }
 
 impl Reader<'_> {
+    /// The children that are SCXML's; those of other namespaces mean something to other tools, which is said.
+    pub(super) fn elements<'a, 'i>(&mut self, node: Node<'a, 'i>, path: &str) -> Vec<Node<'a, 'i>> {
+        let (own, foreign): (Vec<_>, Vec<_>) = node.children().filter(Node::is_element).partition(is_own);
+        for element in foreign {
+            let (name, place) = (element.tag_name().name(), self.place(element));
+            if element.tag_name().namespace() == Some(XINCLUDE) {
+                let message = format!("<{name}> of XInclude is not followed: what it stands for is not known");
+                self.chart.problem(place, path, message, "write what it stands for");
+            } else {
+                let space = element.tag_name().namespace().unwrap_or_default();
+                let message = format!("<{name}> is of another namespace ({space}), and not carried over");
+                self.chart.lose(place, path, message, "remove it if it means nothing");
+            }
+        }
+        own
+    }
+
     /// Where an element stands. (The parser's own count of lines begins at the text's beginning each time.)
-    fn place(&self, node: Node<'_, '_>) -> Place {
+    pub(super) fn place(&self, node: Node<'_, '_>) -> Place {
         self.lines.place(node.range().start)
     }
 
@@ -155,7 +206,7 @@ impl Reader<'_> {
         if let Some(initial) = node.attribute("initial") {
             self.target(at, None, initial, self.place(node), path);
         }
-        for (n, element) in elements(node).enumerate() {
+        for (n, element) in self.elements(node, path).into_iter().enumerate() {
             let name = element.tag_name().name();
             let own = element.attribute("id").map_or_else(|| format!("{name}[{n}]"), str::to_owned);
             let path = join(path, &own);
@@ -200,8 +251,10 @@ impl Reader<'_> {
     }
 
     fn state(&mut self, parent: usize, node: Node<'_, '_>, path: &str, depth: usize) {
-        let generated = format!("{}{}", node.tag_name().name(), self.chart.states.len());
-        let name = node.attribute("id").unwrap_or(&generated).to_owned();
+        let name = match node.attribute("id") {
+            Some(id) => id.to_owned(),
+            None => self.made_up(node.tag_name().name()),
+        };
         if self.chart.is_full() || self.chart.is_too_long(&name, self.place(node), path) {
             return;
         }
@@ -222,8 +275,17 @@ impl Reader<'_> {
         self.inside(at, node, path, depth + 1);
     }
 
+    /// An id that no state has.
+    fn made_up(&mut self, kind: &str) -> String {
+        let numbers = self.chart.states.len()..;
+        let free = numbers.map(|n| format!("{kind}{n}")).find(|id| !self.written.contains(id)).unwrap_or_default();
+        self.written.insert(free.clone());
+        free
+    }
+
     fn initial(&mut self, at: usize, node: Node<'_, '_>, path: &str) {
-        let Some(transition) = elements(node).find(|element| element.tag_name().name() == "transition") else {
+        let mut inside = self.elements(node, path).into_iter();
+        let Some(transition) = inside.find(|element| element.tag_name().name() == "transition") else {
             return self.chart.problem(self.place(node), path, "<initial> has no transition", "name a state");
         };
         self.executable(transition, "<initial>", path);
@@ -259,6 +321,10 @@ impl Reader<'_> {
         let assigns = self.assigns(node, path);
         let triggers = match node.attribute("event") {
             None => vec![Trigger::Always],
+            Some(events) if events.trim().is_empty() => {
+                let message = "`event` is empty: it is not known when the transition is taken";
+                return self.chart.problem(self.place(node), path, message, "name an event, or remove the attribute");
+            }
             Some(events) => events.split_whitespace().filter_map(|event| self.event(event, node, path)).collect(),
         };
         for trigger in triggers {
@@ -291,106 +357,39 @@ impl Reader<'_> {
             return None;
         }
         if name != event {
-            let message = format!("{event:?} stands for all events that begin so; here it is the event {name:?} alone");
+            let message = format!(
+                "{event:?} stands for all events that begin so; here it is {name:?} and those that the machine names"
+            );
             self.chart.lose(self.place(node), path, message, "name the events");
         }
-        match name.strip_prefix("done.state.") {
-            Some(state) => Some(Trigger::Done(state.to_owned())),
-            None => Some(Trigger::Event(name.to_owned())),
-        }
+        Some(Trigger::Event(name.to_owned()))
     }
 
     fn guard(&mut self, text: &str, node: Node<'_, '_>, path: &str) -> Option<Guard> {
-        if self.options.guards.contains_key(text) {
-            return self.chart.given_guard(self.options, text, self.place(node), path, "");
-        }
-        match Script::parse(Language::Ecma, text) {
-            Ok(script) => Some(Guard::Script(script)),
-            Err(why) => self.chart.given_guard(self.options, text, self.place(node), path, &why),
-        }
-    }
-
-    /// What a transition assigns; its other executable content is lost.
-    fn assigns(&mut self, node: Node<'_, '_>, path: &str) -> Vec<(String, Script)> {
-        let mut assigns: Vec<(String, Script)> = Vec::new();
-        for element in elements(node) {
-            let name = element.tag_name().name();
-            if name != "assign" {
-                self.content(element, path);
-                continue;
-            }
-            let location = element.attribute("location").unwrap_or_default().trim();
-            let value = Script::parse(Language::Ecma, element.attribute("expr").unwrap_or_default());
-            // Those before it have been made: it sees what they assigned.
-            match (Script::parse(Language::Ecma, location), value.map(|value| value.after(&assigns))) {
-                (Ok(Script::Path { of_event: false, mut fields }), Ok(Some(value)))
-                    if fields.len() == 1 && assigns.len() < ASSIGNS_MAX =>
-                {
-                    assigns.retain(|(field, _)| *field != fields[0]);
-                    assigns.extend(fields.pop().map(|field| (field, value)));
-                }
-                _ => {
-                    let message = format!("the assignment to {location:?} cannot be carried over");
-                    let remedy = "assign a field by an expression that means the same in CEL";
-                    self.chart.problem(self.place(element), path, message, remedy);
-                }
+        let place = self.place(node);
+        let parsed = Script::parse(Language::Ecma, text);
+        if let (Ok(script), false) = (&parsed, self.options.guards.contains_key(text)) {
+            for doubt in self.declared.doubts(script) {
+                self.conversion(doubt, place, path);
             }
         }
-        assigns
+        let declared = &self.declared;
+        self.chart.script_guard(self.options, text, place, path, || Ok(declared.condition(&parsed?)))
     }
 
-    fn content(&mut self, element: Node<'_, '_>, path: &str) {
-        self.lose_content(element, "", path);
-    }
-
-    /// Executable content of which nothing is carried over.
-    fn executable(&mut self, node: Node<'_, '_>, what: &str, path: &str) {
-        if what == "<script>" {
-            let message = format!("{what} is not carried over");
-            return self.chart.lose(self.place(node), path, message, "do this where the run is watched");
-        }
-        for element in elements(node) {
-            self.lose_content(element, &format!(" in {what}"), path);
-        }
-    }
-
-    /// Says what is not done. An event that is sent later is a timer, which is written in another way here.
-    fn lose_content(&mut self, element: Node<'_, '_>, within: &str, path: &str) {
-        const TELLING: [&str; 7] = ["event", "label", "expr", "src", "sendid", "delay", "delayexpr"];
-        let name = element.tag_name().name();
-        let about: Vec<String> = TELLING
-            .iter()
-            .filter_map(|name| element.attribute(*name).map(|value| (*name, value)))
-            .map(|(name, value)| if name.starts_with("delay") { format!("{name} {value}") } else { value.to_owned() })
-            .collect();
-        let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
-        let message = format!("<{name}>{about}{within} is not carried over");
-        let is_timer = name == "send" && (element.has_attribute("delay") || element.has_attribute("delayexpr"));
-        let remedy = match name {
-            "send" if is_timer => {
-                "give the state an `after` with that time in the definition; leaving the state cancels it"
+    fn conversion(&mut self, doubt: Doubt, place: Place, path: &str) {
+        let remedy = "compare values of one kind, and with `===`";
+        match doubt {
+            Doubt::Surely(shown) => {
+                let message = format!("in ECMAScript `==` makes a number of a text: here `{shown}` never holds");
+                self.chart.problem(place, path, message, remedy);
             }
-            "cancel" => "leaving a state cancels its timers here",
-            _ => "do this where the run is watched",
-        };
-        self.chart.lose(self.place(element), path, message, remedy);
-    }
-
-    fn datamodel(&mut self, node: Node<'_, '_>, path: &str) {
-        let data: Vec<Node<'_, '_>> = elements(node).collect();
-        let Some(first) = data.first() else { return };
-        let value = |node: &Node<'_, '_>| {
-            let text = node.attribute("expr").or(node.text()).unwrap_or("null").trim();
-            let value = serde_json::from_str(text).unwrap_or_else(|_| match Script::parse(Language::Ecma, text) {
-                Ok(Script::Literal(value)) => value,
-                _ => serde_json::Value::String(text.to_owned()),
-            });
-            (node.attribute("id").unwrap_or_default().to_owned(), value)
-        };
-        let start: crate::Data = data.iter().map(value).collect();
-        let message = "the data that it begins with is not carried over: data comes with the start";
-        let remedy = format!("lockkeeper start WORKFLOW/ID --data '{}'", serde_json::Value::Object(start));
-        self.chart.lose(self.place(*first), path, message, remedy);
+            Doubt::Perhaps(shown) => {
+                let message =
+                    format!("in ECMAScript `==` makes a number of a text: here `{shown}` holds for the text alone");
+                self.chart.note(place, path, message, remedy);
+            }
+        }
     }
 
     fn resolve(&mut self) {
@@ -427,18 +426,46 @@ impl Reader<'_> {
         std::iter::successors(parent(&at), parent).any(|at| at == around)
     }
 
-    /// `done.state.x` of a state that has no final state inside is an event like any other.
-    fn attach_done(&mut self) {
-        let has_final = |chart: &Chart, name: &str| {
-            let parent_is = |state: &ChartState| state.parent.is_some_and(|parent| chart.states[parent].name == name);
-            chart.states.iter().any(|state| state.is_final && parent_is(state))
+    /// An event's descriptor stands for all events that begin with it, part by part: each transition is taken by those of
+    /// them that the machine names. `done.state.x` of a state that has no final state inside is an event like any other.
+    fn match_events(&mut self) {
+        let done: HashSet<String> = self
+            .chart
+            .states
+            .iter()
+            .filter(|state| state.is_final)
+            .filter_map(|state| state.parent.filter(|parent| *parent != 0))
+            .map(|parent| format!("{DONE}{}", self.chart.states[parent].name))
+            .collect();
+        let triggers = self.chart.states.iter().flat_map(|state| &state.ways).map(|way| &way.trigger);
+        let named = triggers.filter_map(|trigger| match trigger {
+            Trigger::Event(name) => Some(name.clone()),
+            _ => None,
+        });
+        let known: BTreeSet<String> = named.chain(done.iter().cloned()).chain(self.sent.iter().cloned()).collect();
+        let trigger = |name: &str| match name.strip_prefix(DONE) {
+            Some(state) if done.contains(name) => Trigger::Done(state.to_owned()),
+            _ => Trigger::Event(name.to_owned()),
         };
         for at in 0..self.chart.states.len() {
-            for way in 0..self.chart.states[at].ways.len() {
-                if let Trigger::Done(name) = &self.chart.states[at].ways[way].trigger
-                    && !has_final(&self.chart, name)
-                {
-                    self.chart.states[at].ways[way].trigger = Trigger::Event(format!("done.state.{name}"));
+            for way in std::mem::take(&mut self.chart.states[at].ways) {
+                let Trigger::Event(name) = &way.trigger else {
+                    self.chart.states[at].ways.push(way);
+                    continue;
+                };
+                let prefix = format!("{name}.");
+                let longer = known.range(prefix.clone()..).take_while(|known| known.starts_with(&prefix));
+                let matched: Vec<Trigger> = longer.map(|known| trigger(known)).collect();
+                let own = trigger(name);
+                // Nothing is ever called like the beginning of what is done.
+                if !(matched.iter().any(|found| matches!(found, Trigger::Done(_))) && DONE.starts_with(&prefix)) {
+                    self.chart.states[at].ways.push(Way { trigger: own, ..way.clone() });
+                }
+                for trigger in matched {
+                    if self.chart.is_full() {
+                        return;
+                    }
+                    self.chart.add_way(at, Way { trigger, ..way.clone() });
                 }
             }
         }

@@ -2,7 +2,8 @@
 //! and transitions from one or several of them to one.
 
 use super::Options;
-use super::chart::{Chart, ChartState, Guard, Trigger, Way};
+use super::chart::{Chart, ChartState, Guard, Trigger, Way, fitting};
+use super::presence::{Declared, Doubt};
 use super::script::{Language, Script};
 use crate::definition::fields::join;
 use crate::definition::{Field, Node, Value};
@@ -18,6 +19,9 @@ const OF_PHP: &[&str] = &[
     "enabled",
 ];
 
+/// The property that holds a subject's place where no other is named.
+const MARKING: &str = "marking";
+
 /// Whether a YAML text has Symfony's fields and none of a definition's.
 pub(super) fn is_workflow(text: &str) -> bool {
     let has = |name: &str| {
@@ -30,7 +34,8 @@ pub(super) fn is_workflow(text: &str) -> bool {
 
 /// Reads a workflow.
 pub(super) fn read(root: &Node, options: &Options) -> Chart {
-    let mut reader = Reader { chart: Chart::default(), options };
+    let mut reader = Reader { chart: Chart::default(), options, marking: MARKING.to_owned() };
+    reader.environments(root);
     if let Some((name, path, node)) = reader.workflow(root) {
         reader.chart.name = name;
         reader.machine(&node, &path);
@@ -64,9 +69,22 @@ fn texts(node: &Node) -> Vec<(Option<String>, &Node)> {
 struct Reader<'o> {
     chart: Chart,
     options: &'o Options,
+    /// The subject's property that holds its place.
+    marking: String,
 }
 
 impl Reader<'_> {
+    /// What an environment adds is not read.
+    fn environments(&mut self, root: &Node) {
+        let Value::Map(fields) = &root.value else { return };
+        for Field { name, place, node } in fields.iter().filter(|field| field.name.starts_with("when@")) {
+            if field(node, "framework").is_some_and(|framework| field(&framework.node, "workflows").is_some()) {
+                let message = format!("what `{name}` changes in the workflows there is not carried over");
+                self.chart.lose(*place, name, message, "write it into the workflow, or into one of its own");
+            }
+        }
+    }
+
     /// The workflow that is meant, with its name and its path.
     fn workflow(&mut self, root: &Node) -> Option<(Option<String>, String, Node)> {
         let (mut node, mut path) = (root, String::new());
@@ -88,11 +106,13 @@ impl Reader<'_> {
             [one] => vec![one],
             many => many
                 .iter()
-                .filter(|field| wanted == Some(field.name.replace('_', "-").as_str()) || wanted == Some(&field.name))
+                .filter(|field| {
+                    wanted == Some(field.name.replace('_', "-").as_str()) || wanted == Some(&fitting(&field.name))
+                })
                 .collect(),
         };
         let [field] = found.as_slice() else {
-            let names: Vec<&str> = named.iter().map(|field| field.name.as_str()).collect();
+            let names: Vec<String> = named.iter().map(|field| fitting(&field.name)).collect();
             let message = format!("there are {} workflows in it", names.len());
             self.chart.problem(node.place, &path, message, format!("name one by --workflow: {}", names.join(", ")));
             return None;
@@ -114,6 +134,9 @@ impl Reader<'_> {
         match get("places") {
             Some(places) => self.places(&places.node, &join(path, "places")),
             None => self.chart.problem(node.place, path, "the field `places` is missing", "write the places"),
+        }
+        if let Some(property) = get("marking_store").and_then(|store| field(&store.node, "property")) {
+            self.marking = text(&property.node).unwrap_or_default();
         }
         for Field { name, place, node } in fields {
             let path = join(path, name);
@@ -322,8 +345,18 @@ impl Reader<'_> {
             if self.chart.is_full() {
                 return;
             }
+            let trigger = Trigger::Event(name.to_owned());
+            let hides = |way: &Way| way.trigger == trigger && way.guard.is_none();
+            if self.chart.states[from].ways.iter().any(hides) {
+                let message = format!(
+                    "a transition {name:?} without a guard leads from {:?} already: this one would never be taken",
+                    self.chart.states[from].name
+                );
+                self.chart.problem(node.place, &from_path, message, "rename one of them, or give the first a guard");
+                continue;
+            }
             let way = Way {
-                trigger: Trigger::Event(name.to_owned()),
+                trigger,
                 guard: guard.clone(),
                 target,
                 assigns: Vec::new(),
@@ -340,12 +373,15 @@ impl Reader<'_> {
             self.chart.problem(node.place, path, "a guard is a text", "write the expression in quotes");
             return None;
         };
-        if self.options.guards.contains_key(&text) {
-            return self.chart.given_guard(self.options, &text, node.place, path, "");
+        let parsed = Script::parse(Language::Symfony, &text).and_then(|script| script.with_state(&self.marking));
+        if let (Ok(script), false) = (&parsed, self.options.guards.contains_key(&text)) {
+            // Nothing is known of what the fields hold.
+            for doubt in Declared::default().doubts(script) {
+                let (Doubt::Surely(shown) | Doubt::Perhaps(shown)) = doubt;
+                let message = format!("in PHP `==` makes a number of a text: here `{shown}` holds for the text alone");
+                self.chart.note(node.place, path, message, "compare values of one kind");
+            }
         }
-        match Script::parse(Language::Symfony, &text) {
-            Ok(script) => Some(Guard::Script(script)),
-            Err(why) => self.chart.given_guard(self.options, &text, node.place, path, &why),
-        }
+        self.chart.script_guard(self.options, &text, node.place, path, || parsed)
     }
 }

@@ -15,8 +15,7 @@ const DOES_MORE: &[(&str, &str)] = &[
 ];
 
 /// Fields that say nothing about what the machine does.
-const MEANINGLESS: &[&str] =
-    &["version", "types", "meta", "order", "key", "$schema", "predictableActionArguments", "tsTypes", "schema"];
+const MEANINGLESS: &[&str] = &["types", "order", "key", "$schema", "predictableActionArguments", "tsTypes", "schema"];
 
 /// States inside one another; also what bounds the recursion here.
 const DEPTH_MAX: usize = 30;
@@ -70,6 +69,30 @@ fn is_empty(node: &Node) -> bool {
     }
 }
 
+/// Whether the field says no more than if it were not there.
+fn is_nothing(node: &Node) -> bool {
+    is_empty(node)
+        || matches!(&node.value, Value::Bool(false))
+        || matches!(&node.value, Value::Text(text) if text.is_empty())
+}
+
+/// JSON in one line.
+fn compact(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => serde_json::Value::from(*value).to_string(),
+        Value::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+        Value::List(items) => format!("[{}]", items.iter().map(compact).collect::<Vec<_>>().join(",")),
+        Value::Map(fields) => {
+            let field =
+                |field: &Field| format!("{}:{}", serde_json::Value::from(field.name.as_str()), compact(&field.node));
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
 /// A target whose state may be written later.
 struct Pending {
     from: usize,
@@ -114,6 +137,22 @@ impl Reader<'_> {
         for field in fields {
             self.state_field(at, field, &join(path, &field.name), depth);
         }
+        let has = |name: &str| fields.iter().any(|field| field.name == name && !is_nothing(&field.node));
+        if let (false, false, Some(history)) = (has("type"), has("states"), fields.iter().find(|f| f.name == "history"))
+            && !is_nothing(&history.node)
+        {
+            // As XState infers it.
+            self.refused("history", history.place, &join(path, "history"));
+        }
+    }
+
+    fn refused(&mut self, kind: &str, place: Place, path: &str) {
+        let message = format!("`type: {kind}` cannot be carried over: a run is in one state, and remembers no other");
+        let remedy = match kind {
+            "parallel" => "make a workflow of each region",
+            _ => "let the transitions lead to the state that is meant",
+        };
+        self.chart.problem(place, path, message, remedy);
     }
 
     fn state_field(&mut self, at: usize, field: &Field, path: &str, depth: usize) {
@@ -153,6 +192,8 @@ impl Reader<'_> {
             "invoke" => self.invoke(at, node, path),
             "history" | "target" => {} // Of a history state, which is refused or left out as a whole.
             "context" => self.context(node, path),
+            "meta" => self.meta(*place, path),
+            "version" => self.chart.note(*place, path, "the version that it gives itself means nothing here", ""),
             _ if MEANINGLESS.contains(&name.as_str()) => {}
             _ => self.other(field, path),
         }
@@ -172,6 +213,10 @@ impl Reader<'_> {
         }
     }
 
+    fn meta(&mut self, place: Place, path: &str) {
+        self.chart.note(place, path, "`meta` is not carried over", "keep it where it is looked at");
+    }
+
     fn context(&mut self, node: &Node, path: &str) {
         if !is_empty(node) {
             let message = "the context that it begins with is not carried over: data comes with the start";
@@ -183,15 +228,7 @@ impl Reader<'_> {
         match &node.value {
             Value::Text(kind) if kind == "final" && at != 0 => self.chart.states[at].is_final = true,
             Value::Text(kind) if kind == "atomic" || kind == "compound" => {}
-            Value::Text(kind) if kind == "parallel" || kind == "history" => {
-                let message =
-                    format!("`type: {kind}` cannot be carried over: a run is in one state, and remembers no other");
-                let remedy = match kind.as_str() {
-                    "parallel" => "make a workflow of each region",
-                    _ => "let the transitions lead to the state that is meant",
-                };
-                self.chart.problem(node.place, path, message, remedy);
-            }
+            Value::Text(kind) if kind == "parallel" || kind == "history" => self.refused(kind, node.place, path),
             _ => self.chart.problem(node.place, path, "the type is not known", "write `final`, or remove the field"),
         }
     }
@@ -279,7 +316,7 @@ impl Reader<'_> {
     /// The transitions of one trigger: a target, a block, or a list of these.
     fn ways(&mut self, at: usize, trigger: &Trigger, node: &Node, path: &str) {
         match &node.value {
-            Value::List(items) if items.is_empty() => self.way(at, trigger, node, path),
+            // An empty list has no transition, so that one of a state around is tried.
             Value::List(items) => {
                 for (n, item) in items.iter().enumerate() {
                     self.way(at, trigger, item, &format!("{path}[{n}]"));
@@ -307,7 +344,7 @@ impl Reader<'_> {
         match &node.value {
             Value::Text(text) => target = Some(text.clone()),
             // Nothing happens, and nothing around it is tried.
-            Value::Null | Value::List(_) => {}
+            Value::Null => {}
             Value::Map(fields) => {
                 for Field { name, place, node } in fields {
                     let path = join(path, name);
@@ -322,7 +359,11 @@ impl Reader<'_> {
                             let message = format!("actions are not carried over{}", named(node));
                             self.chart.lose(*place, &path, message, "do this where the run is watched");
                         }
-                        "meta" => {}
+                        "meta" => self.meta(*place, &path),
+                        "in" => {
+                            let message = "`in` asks for another state, which cannot be carried over: a run is in one";
+                            self.chart.problem(*place, &path, message, "write it as a guard, or leave it out");
+                        }
                         _ => self.chart.lose(*place, &path, format!("the field {name:?} is not known"), "remove it"),
                     }
                 }
@@ -363,16 +404,17 @@ impl Reader<'_> {
     }
 
     fn guard(&mut self, node: &Node, path: &str) -> Option<Guard> {
-        let (name, has_params) = match &node.value {
-            Value::Text(name) => (name.as_str(), false),
+        let name = match &node.value {
+            Value::Text(name) => name.clone(),
             Value::Map(_) => {
-                let params = field(node, "params").is_some_and(|params| !is_empty(&params.node));
-                match text_of(node, "type") {
-                    Some(name) => (name, params),
-                    None => {
-                        self.chart.problem(node.place, path, "the guard has no type", "name it");
-                        return None;
-                    }
+                let Some(name) = text_of(node, "type") else {
+                    self.chart.problem(node.place, path, "the guard has no type", "name it");
+                    return None;
+                };
+                // The same guard with other params is another condition.
+                match field(node, "params").filter(|params| !is_empty(&params.node)) {
+                    Some(params) => format!("{name} {}", compact(&params.node)),
+                    None => name.to_owned(),
                 }
             }
             other => {
@@ -380,12 +422,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let guard = self.chart.given_guard(self.options, name, node.place, path, "is code of the machine's own")?;
-        if has_params {
-            let message = format!("the params of the guard {name:?} are not carried over");
-            self.chart.lose(node.place, path, message, "write them into its CEL expression");
-        }
-        Some(guard)
+        self.chart.given_guard(self.options, &name, node.place, path, "is code of the machine's own")
     }
 
     fn resolve(&mut self) {

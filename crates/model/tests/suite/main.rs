@@ -13,6 +13,7 @@ mod definitions;
 mod fences;
 mod histories;
 mod history_properties;
+mod import_meanings;
 mod imports;
 mod lists;
 mod lock_keys;
