@@ -263,11 +263,7 @@ fn renew(s: &str) -> String {
              ON CONFLICT (name) DO UPDATE SET value = greatest(new.value, excluded.value);
          DELETE FROM {s}.counters WHERE name IN ('life', 'feed_purges', 'feed_purged');
          SELECT setval(pg_get_serial_sequence('{s}.records', 'record'), max(record)) FROM {s}.records HAVING count(*) > 0;
-         INSERT INTO {s}.lives (life, timeline, home) SELECT
-             greatest(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, coalesce(max(life), 0))
-                 + 1 + floor(random() * 1000)::bigint,
-             ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, '{s}.records'::regclass
-             FROM {s}.lives;
+         SELECT {s}.begin_life();
          SELECT {s}.fence_floor(0);
          UPDATE {s}.fences SET last = least(greatest(last + 1, {s}.fence_floor(0)), 9007199254740991)"
     )

@@ -4,7 +4,7 @@
 //!   outlives its transaction, so that it also works through PgBouncer in transaction mode.
 //! - Change sets that arrive while others are being committed go together, in the order of their names, passing over
 //!   rows that are locked; those are waited for singly.
-//! - Each snapshot carries the store's life (it changes with the server's timeline), and each commit is on the condition
+//! - Each snapshot carries the store's life (it changes with the server's timeline or cluster), and each commit is on the condition
 //!   that it is still the same: after the promotion of a standby that lagged behind, equal version numbers mean
 //!   different things.
 //!

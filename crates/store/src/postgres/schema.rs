@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_7.sql"),
     include_str!("schema_8.sql"),
     include_str!("schema_9.sql"),
+    include_str!("schema_10.sql"),
 ];
 
 /// The newest schema known here.
@@ -57,7 +58,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ("records", &["SELECT", "INSERT", "UPDATE"]),
     ("events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
-    ("lives", &["SELECT", "INSERT"]),
+    ("lives", &["SELECT", "INSERT", "UPDATE"]),
     ("fences", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("counters", &["SELECT", "INSERT", "UPDATE"]),
     ("alarms", &["SELECT", "INSERT", "UPDATE", "DELETE"]),

@@ -6,7 +6,7 @@ use lockkeeper_store::{FeedFrom, FeedPage, Forget, Forgotten, PostgresStore, Sto
 use lockkeeper_testbed::Postgres;
 
 use crate::tools::{LONG, blocking, eventually, key, must_commit, next, open};
-use crate::upgrades::BACK_TO_7;
+use crate::upgrades::back_to_7;
 
 fn told(page: &FeedPage) -> Vec<(String, i64)> {
     page.items.iter().map(|item| (item.key.id.to_string(), item.event.version)).collect()
@@ -107,7 +107,7 @@ async fn a_store_of_the_release_before_has_its_feed() {
         must_commit(&store, next(&key(id), version)).await;
     }
     store.close().await;
-    server.execute(BACK_TO_7);
+    server.execute(&back_to_7());
     server.execute(
         "ALTER TABLE lockkeeper.events DROP COLUMN xid; DROP FUNCTION lockkeeper.settle_feed;
          DELETE FROM lockkeeper.migrations WHERE number = 7",

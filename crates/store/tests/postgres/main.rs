@@ -6,6 +6,7 @@ mod failover;
 mod feed;
 mod killed;
 mod leases;
+mod lives;
 mod lockers;
 mod opening;
 mod pool;

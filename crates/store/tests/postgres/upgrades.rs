@@ -7,15 +7,25 @@ use lockkeeper_testbed::Session;
 use crate::tools::{LONG, blocking, database, execute, key, must_commit, next, now, open, version};
 
 /// Takes the newest migrations back, as if they had never run.
-pub(crate) const BACK_TO_7: &str = "DROP FUNCTION lockkeeper.claim_dated; DROP FUNCTION lockkeeper.set_dates;
-    ALTER TABLE lockkeeper.records DROP COLUMN primary_date_ms, DROP COLUMN secondary_date_ms;
-    DELETE FROM lockkeeper.migrations WHERE number > 7";
+pub(crate) fn back_to_7() -> String {
+    let second = include_str!("../../src/postgres/schema_2.sql").replace("$schema", "lockkeeper");
+    let life =
+        second.split("\n\n").find(|part| part.contains("CREATE FUNCTION lockkeeper.life()")).expect("its function");
+    let life = life.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
+    format!(
+        "BEGIN; {life}; DROP FUNCTION lockkeeper.begin_life;
+        ALTER TABLE lockkeeper.lives DROP COLUMN system, DROP COLUMN started;
+        DROP FUNCTION lockkeeper.claim_dated; DROP FUNCTION lockkeeper.set_dates;
+        ALTER TABLE lockkeeper.records DROP COLUMN primary_date_ms, DROP COLUMN secondary_date_ms;
+        DELETE FROM lockkeeper.migrations WHERE number > 7; COMMIT"
+    )
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_the_release_before_go_on_while_dates_are_added() {
     let database = database().await;
     let old = open(&database.url()).await;
-    execute(&database, BACK_TO_7).await;
+    execute(&database, back_to_7()).await;
     // Every way to write, so that whatever the sessions remember of the table is of before.
     let write = async |version: i64| {
         must_commit(&old, next(&key("a"), version)).await;
@@ -49,7 +59,7 @@ async fn nobody_waits_behind_a_migration_that_waits() {
     let database = database().await;
     let old = open(&database.url()).await;
     must_commit(&old, next(&key("a"), 0)).await;
-    execute(&database, BACK_TO_7).await;
+    execute(&database, back_to_7()).await;
     let url = database.url();
     let reader = blocking(move || {
         let reader = Session::open(&url);
