@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::codec;
 use crate::limits::{DEFINITIONS_BYTES_MAX, KNOWN_NAMES_MAX, NEWEST_REMEMBERED, PUT_ATTEMPTS_MAX};
+use crate::retention::PURGED;
 use crate::strategy::waited_ms;
 
 /// A definition as it was put.
@@ -318,12 +319,14 @@ async fn compile(
         .map_err(|problems| Refusal::InvalidDefinition { problems })
 }
 
-/// Some ids of a space, for an answer that names what is there. A store that does not answer names nothing.
+/// Some ids of a space, for an answer that names what is there: nothing that was purged. A store that does not answer names
+/// nothing.
 pub(crate) async fn known_names(store: &dyn Store, space: &str, order: ListOrder) -> Vec<String> {
     let query = ListQuery {
         space: space.into(),
         primary: None,
         secondary: None,
+        without_secondary: Some(PURGED.to_owned()),
         contains: None,
         order,
         cursor: None,

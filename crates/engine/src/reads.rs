@@ -11,7 +11,7 @@ use crate::codec;
 use crate::definitions::{DefinitionText, known_names, unavailable};
 use crate::engine::Engine;
 use crate::limits::{HISTORY_POLL, HISTORY_WAIT_MAX};
-use crate::retention::is_purged;
+use crate::retention::{PURGED, is_purged};
 
 /// Which instances to list.
 #[derive(Clone, Debug, Default)]
@@ -126,6 +126,7 @@ impl Engine {
             space: codec::DEFINITION_SPACE.into(),
             primary: None,
             secondary: None,
+            without_secondary: None,
             contains: None,
             order: ListOrder::Id,
             cursor,
@@ -146,6 +147,7 @@ impl Engine {
             space: workflow.as_str().into(),
             primary: query.state,
             secondary: query.status,
+            without_secondary: Some(PURGED.to_owned()),
             contains: query.contains,
             order: ListOrder::Newest,
             cursor: query.cursor,
@@ -153,8 +155,7 @@ impl Engine {
         };
         let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
         let item = |record: Record| Ok((record.key.id.to_string(), codec::decode_instance(&record)?));
-        let items =
-            page.records.into_iter().filter(|record| !is_purged(record)).map(item).collect::<Result<_, Refusal>>()?;
+        let items = page.records.into_iter().map(item).collect::<Result<_, Refusal>>()?;
         Ok(InstancePage { items, next: page.next })
     }
 

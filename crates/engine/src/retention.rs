@@ -129,6 +129,7 @@ impl Engine {
             space: workflow.as_str().into(),
             primary: None,
             secondary: Some(secondary.to_owned()),
+            without_secondary: None,
             contains: None,
             order: ListOrder::Newest,
             cursor,

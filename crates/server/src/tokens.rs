@@ -150,6 +150,7 @@ impl Tokens {
             space: SPACE.into(),
             primary: hash,
             secondary: status.map(str::to_owned),
+            without_secondary: None,
             contains: None,
             order,
             cursor,

@@ -29,7 +29,7 @@ pub enum Forgotten {
         /// Whether nothing is left to do.
         whole: bool,
     },
-    /// Nothing: the record is at another version, or somebody is changing it and it was to be replaced.
+    /// Nothing: the record is at another version; or it was to be replaced, and has been already, or somebody is changing it.
     Changed,
     /// Nothing: another node is forgetting at the moment.
     Busy,

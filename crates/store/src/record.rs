@@ -111,6 +111,8 @@ pub struct ListQuery {
     pub primary: Option<String>,
     /// Only records with this second facet.
     pub secondary: Option<String>,
+    /// Only records without this second facet.
+    pub without_secondary: Option<String>,
     /// Only records whose id contains this text (case-sensitive).
     pub contains: Option<String>,
     /// In which order.

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockkeeper_engine::limits::FORGET_AGE_MIN;
-use lockkeeper_engine::{Clock, Engine, KeptFor, ManualClock, Options, PurgeQuery, PurgeStep, Retention, SystemClock};
+use lockkeeper_engine::{
+    Clock, Engine, InstanceQuery, KeptFor, ManualClock, Options, PurgeQuery, PurgeStep, Retention, SystemClock,
+};
 use lockkeeper_model::limits::RETENTION_MIN;
 use lockkeeper_model::{Refusal, Timestamp, WorkflowName};
 use lockkeeper_store::limits::DATES_CLAIMED;
@@ -388,6 +390,69 @@ async fn no_node_tells_what_another_has_purged() {
     house.store.blind.store(true, Ordering::SeqCst);
     assert_eq!(seen("b").await.unwrap().data["secret"], "x");
     house.store.blind.store(false, Ordering::SeqCst);
+}
+
+/// Nor do they take room in lists, or are named where nothing was found.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_purged_is_in_no_list() {
+    let (house, clock) = house(Retention::default()).await;
+    let ids = |numbers: std::ops::Range<usize>| numbers.map(|n| format!("c{n}")).collect::<Vec<_>>();
+    for id in ids(0..4) {
+        house.start(&id, json!({})).await;
+    }
+    for id in ids(4..24) {
+        house.start(&id, json!({})).await;
+        send(&house, &id, "finish").await;
+    }
+    clock.advance(DAY);
+    assert_eq!(purge_all(&house, &query(clock.now())).await, (20, 40));
+    let workflow = WorkflowName::new("case").unwrap();
+    let mut seen = Vec::new();
+    let mut asked = InstanceQuery { limit: 3, ..InstanceQuery::default() };
+    loop {
+        let page = house.engine.instances(&workflow, asked.clone()).await.unwrap();
+        seen.push(page.items.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+        asked.cursor = page.next;
+        if asked.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, [vec!["c3", "c2", "c1"], vec!["c0"]]);
+    for gone in ["c20", "nobody"] {
+        match house.engine.instance(&key(gone), false).await {
+            Err(Refusal::UnknownInstance { known, .. }) => assert_eq!(known, ["c3", "c2", "c1", "c0"]),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Who purges what another is purging does not count it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_purge_at_once_have_purged_each_once() {
+    const IDS: usize = 60;
+    let (house, clock) = house(Retention::default()).await;
+    let other = house.another(Options { clock: clock.clone(), ..Options::default() });
+    for n in 0..IDS {
+        house.start(&format!("c{n}"), json!({})).await;
+        send(&house, &format!("c{n}"), "finish").await;
+    }
+    clock.advance(DAY);
+    let now = query(clock.now());
+    let (one, two) = tokio::join!(purge_all(&house, &now), async {
+        let (mut now, mut all) = (now.clone(), (0, 0));
+        loop {
+            let step = other.purge_closed(&now).await.unwrap();
+            all = (all.0 + step.instances, all.1 + step.events);
+            now.cursor = step.next;
+            if now.cursor.is_none() {
+                return all;
+            }
+        }
+    });
+    let rest = purge_all(&house, &now).await;
+    assert_eq!((one.0 + two.0 + rest.0, one.1 + two.1 + rest.1), (IDS, 2 * IDS));
+    let (one, two) = (house.engine.purged(), other.purged());
+    assert_eq!((one.instances + two.instances, one.events + two.events), (IDS as u64, 2 * IDS as u64));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,14 +11,23 @@ use crate::CommitError;
 use crate::forget::{Forget, Forgotten};
 use crate::limits::PURGE_MAX;
 
-/// The call, for a schema. What is locked is being changed, and is not replaced; but what it was remains forgettable.
+/// The call, for a schema. What is locked is being changed, and is not replaced; but what it was remains forgettable. What was
+/// replaced is not replaced again, so that of two who do the same one is told so. Readers of the feed pass what is forgotten:
+/// it is on disk before they see it.
+///
+/// Whether that was all is told by what was found: another node may have forgotten some of it since the statement began, and
+/// so fewer went.
 pub(super) fn call(s: &str) -> String {
     format!(
         "WITH turn AS MATERIALIZED (
-             SELECT pg_try_advisory_xact_lock(1282100084, '{s}.records'::regclass::oid::bigint::bit(32)::integer) AS got),
+             SELECT pg_try_advisory_xact_lock(1282100084, '{s}.records'::regclass::oid::bigint::bit(32)::integer) AS got,
+                 CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+                     THEN set_config('synchronous_commit', 'on', true) END AS synced),
          locked AS MATERIALIZED (
              SELECT r.record FROM {s}.records r WHERE (SELECT got FROM turn)
-                 AND $6 AND r.space = $1 AND r.id = $2 AND r.version = $3 FOR UPDATE OF r SKIP LOCKED),
+                 AND $6 AND r.space = $1 AND r.id = $2 AND r.version = $3
+                 AND (r.primary_facet, r.secondary_facet, r.body) IS DISTINCT FROM ($7::text, $8::text, $9::bytea)
+                 FOR UPDATE OF r SKIP LOCKED),
          found AS MATERIALIZED (
              SELECT record FROM locked UNION ALL
              SELECT r.record FROM {s}.records r WHERE (SELECT got FROM turn)
@@ -29,7 +38,8 @@ pub(super) fn call(s: &str) -> String {
          gone AS (
              DELETE FROM {s}.events e USING old o WHERE e.record = o.record AND e.version = o.version
              RETURNING e.xid::text::bigint AS xid),
-         counted AS MATERIALIZED (SELECT count(*) AS events, max(xid) AS last FROM gone),
+         counted AS MATERIALIZED (
+             SELECT count(*) AS events, max(xid) AS last, (SELECT count(*) FROM old) < $5 AS whole FROM gone),
          noted AS (
              INSERT INTO {s}.counters AS c (name, value)
              SELECT n.name, n.value FROM counted
@@ -39,8 +49,9 @@ pub(super) fn call(s: &str) -> String {
                  value = CASE c.name WHEN 'feed_purges' THEN c.value + 1 ELSE greatest(c.value, excluded.value) END),
          replaced AS (
              UPDATE {s}.records r SET primary_facet = $7, secondary_facet = $8, body = $9 FROM locked, counted
-             WHERE r.record = locked.record AND counted.events < $5)
-         SELECT (SELECT got FROM turn), EXISTS (SELECT FROM found), (SELECT events FROM counted)"
+             WHERE r.record = locked.record AND counted.whole)
+         SELECT (SELECT got FROM turn), EXISTS (SELECT FROM found), (SELECT events FROM counted),
+             (SELECT whole FROM counted)"
     )
 }
 
@@ -73,13 +84,12 @@ pub(super) async fn forget(shared: &Shared, what: &Forget, limit: usize) -> Resu
     let rows = answer?;
     connection.done();
     let row = rows.first().ok_or_else(|| CommitError::Unknown("the database gave no answer".to_owned()))?;
-    let told =
-        row.try_get::<_, bool>(0).and_then(|turn| Ok((turn, row.try_get::<_, bool>(1)?, row.try_get::<_, i64>(2)?)));
+    let told = row
+        .try_get::<_, bool>(0)
+        .and_then(|turn| Ok((turn, row.try_get::<_, bool>(1)?, row.try_get::<_, i64>(2)?, row.try_get::<_, bool>(3)?)));
     Ok(match told.map_err(|error| CommitError::Unknown(failure::explain(&error)))? {
         (false, ..) => Forgotten::Busy,
-        (true, false, _) => Forgotten::Changed,
-        (true, true, events) => {
-            Forgotten::Events { events: usize::try_from(events).unwrap_or(0), whole: events < limit }
-        }
+        (true, false, ..) => Forgotten::Changed,
+        (true, true, events, whole) => Forgotten::Events { events: usize::try_from(events).unwrap_or(0), whole },
     })
 }

@@ -11,7 +11,7 @@ use super::store::Shared;
 use super::values::Parameter;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX, SCAN_MAX};
 use crate::place::Place;
-use crate::{ListQuery, Page, ReadError, RecordKey};
+use crate::{ListOrder, ListQuery, Page, ReadError, RecordKey};
 
 /// A candidate that matches.
 struct Found {
@@ -19,26 +19,44 @@ struct Found {
     id: String,
 }
 
+/// By how much more is looked at where a first look has found too little that matches.
+const SCAN_GROWTH: usize = 8;
+
 /// One page.
 pub(super) async fn page(shared: &Shared, query: &ListQuery) -> Result<Page, ReadError> {
-    let after = Place::after(query)?;
-    let candidates = candidates(shared, query, &after).await?;
+    let order = Place::after(query)?;
     let limit = query.limit.clamp(1, PAGE_MAX);
     let (mut found, mut next, mut seen) = (Vec::new(), None, 0);
-    let mut place = None;
-    for candidate in &candidates {
-        if seen == SCAN_MAX || found.len() == limit {
-            next.clone_from(&place);
+    let mut place = order.clone();
+    let mut scan = first_scan(query);
+    'full: loop {
+        let candidates = candidates(shared, query, &place, scan).await?;
+        for candidate in &candidates {
+            if seen == SCAN_MAX || found.len() == limit {
+                next = Some(place);
+                break 'full;
+            }
+            seen += 1;
+            let one = read(candidate).map_err(|error| failure::read_error(&error))?;
+            place = one.0.place(&order);
+            if matches(query, &one) {
+                found.push(one.0);
+            }
+        }
+        if candidates.len() < scan {
             break;
         }
-        seen += 1;
-        let one = read(candidate).map_err(|error| failure::read_error(&error))?;
-        place = Some(one.0.place(&after));
-        if matches(query, &one) {
-            found.push(one.0);
-        }
+        scan = (scan * SCAN_GROWTH).min(SCAN_MAX + 1);
     }
-    bodies(shared, query, &after, found, next).await
+    bodies(shared, query, &order, found, next).await
+}
+
+/// How much is looked at first: one more than is needed, to tell whether there is one more. Without a part to search for, an
+/// index finds what matches at least one filter; what is to be without a facet is rarely with it.
+fn first_scan(query: &ListQuery) -> usize {
+    let filters = usize::from(query.primary.is_some()) + usize::from(query.secondary.is_some());
+    let exact = query.contains.is_none() && filters <= usize::from(query.order == ListOrder::Newest);
+    if exact { query.limit.clamp(1, PAGE_MAX) + 1 } else { SCAN_MAX + 1 }
 }
 
 type Candidate = (Found, String, String);
@@ -60,24 +78,20 @@ fn read(row: &Row) -> Result<Candidate, tokio_postgres::Error> {
 fn matches(query: &ListQuery, (found, primary, secondary): &Candidate) -> bool {
     query.primary.as_ref().is_none_or(|wanted| wanted == primary)
         && query.secondary.as_ref().is_none_or(|wanted| wanted == secondary)
+        && query.without_secondary.as_ref() != Some(secondary)
         && query.contains.as_ref().is_none_or(|part| found.id.contains(part.as_str()))
 }
 
-async fn candidates(shared: &Shared, query: &ListQuery, after: &Place) -> Result<Vec<Row>, ReadError> {
+async fn candidates(shared: &Shared, query: &ListQuery, after: &Place, scan: usize) -> Result<Vec<Row>, ReadError> {
     let lists = &shared.calls.lists;
     let space: &str = &query.space;
-    // One more than is looked at, to tell whether there is one more. Without a part to search for, an index finds what
-    // matches at least one filter.
-    let scan = (SCAN_MAX + 1) as i64;
+    let scan = scan as i64;
     let (mut sql, mut parameters): (_, Vec<Parameter<'_>>) = match after {
         Place::Id(id) => (&lists.by_id, vec![(&space, Type::TEXT), (id, Type::TEXT)]),
         Place::Record(record) => (&lists.newest, vec![(&space, Type::TEXT), (record, Type::INT8)]),
     };
-    let unfiltered = query.contains.is_none() && (query.primary.is_none() || query.secondary.is_none());
-    let few = (query.limit.clamp(1, PAGE_MAX) + 1) as i64;
+    parameters.push((&scan, Type::INT8));
     let by_id = matches!(after, Place::Id(_));
-    let exact = unfiltered && (!by_id || (query.primary.is_none() && query.secondary.is_none()));
-    parameters.push((if exact { &few } else { &scan }, Type::INT8));
     match (&query.primary, &query.secondary) {
         (Some(primary), _) if !by_id => {
             sql = &lists.newest_by_primary;
@@ -138,7 +152,10 @@ fn page_of(
         let record = rows::record(row, RecordKey::new(&query.space, &one.id))?;
         rows.next();
         let matches = |wanted: &Option<String>, facet: &String| wanted.as_ref().is_none_or(|wanted| wanted == facet);
-        if matches(&query.primary, &record.facets.primary) && matches(&query.secondary, &record.facets.secondary) {
+        if matches(&query.primary, &record.facets.primary)
+            && matches(&query.secondary, &record.facets.secondary)
+            && query.without_secondary.as_ref() != Some(&record.facets.secondary)
+        {
             records.push(record);
         }
     }

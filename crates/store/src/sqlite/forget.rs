@@ -1,14 +1,17 @@
 //! Forgetting, by the writer.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::feed::{PURGED, PURGES};
 use super::queue::{Effect, Request};
 use crate::forget::{Forget, Forgotten};
 use crate::limits::PURGE_MAX;
+use crate::record::Facets;
 
-const FIND: &str =
-    "SELECT record FROM records WHERE space = ?1 AND id = ?2 AND (version = ?3 OR (?4 AND version > ?3))";
+const FIND: &str = "SELECT record FROM records WHERE space = ?1 AND id = ?2 AND version >= ?3";
+// What was replaced is not replaced again, so that of two who do the same one is told so.
+const FIND_TO_REPLACE: &str = "SELECT record FROM records WHERE space = ?1 AND id = ?2 AND version = ?3
+    AND (primary_facet, secondary_facet, body) <> (?4, ?5, ?6)";
 const END: &str = "SELECT max(event) FROM events";
 const DELETE: &str = "DELETE FROM events WHERE event IN
     (SELECT event FROM events WHERE record = ?1 AND version <= ?2 ORDER BY version LIMIT ?3) RETURNING event";
@@ -34,10 +37,14 @@ impl Request for ForgetSome {
 
     fn perform(&self, connection: &Connection) -> rusqlite::Result<(Forgotten, Effect)> {
         let Self(Forget { key, version, upto, replace }, limit) = self;
-        let mut find = connection.prepare_cached(FIND)?;
-        let values = params![&*key.space, &*key.id, version, replace.is_none()];
-        let found = find.query_row(values, |row| row.get::<_, i64>(0)).optional()?;
-        let Some(record) = found else { return Ok((Forgotten::Changed, Effect::Nothing)) };
+        let found = |row: &Row<'_>| row.get::<_, i64>(0);
+        let found = match replace {
+            None => connection.prepare_cached(FIND)?.query_row(params![&*key.space, &*key.id, version], found),
+            Some((Facets { primary, secondary }, body)) => connection
+                .prepare_cached(FIND_TO_REPLACE)?
+                .query_row(params![&*key.space, &*key.id, version, primary, secondary, &body[..]], found),
+        };
+        let Some(record) = found.optional()? else { return Ok((Forgotten::Changed, Effect::Nothing)) };
         let limit = (*limit).clamp(1, PURGE_MAX);
         let end: Option<i64> = connection.prepare_cached(END)?.query_row([], |row| row.get(0))?;
         let mut delete = connection.prepare_cached(DELETE)?;

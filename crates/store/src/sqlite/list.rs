@@ -79,7 +79,11 @@ fn matches(query: &ListQuery, candidate: &Row<'_>) -> rusqlite::Result<bool> {
         Some(part) => rows::text(candidate, 1)?.contains(part.as_str()),
         None => true,
     };
-    Ok(contains && is(&query.primary, 2)? && is(&query.secondary, 3)?)
+    let without = match &query.without_secondary {
+        Some(unwanted) => rows::text(candidate, 3)? != unwanted,
+        None => true,
+    };
+    Ok(contains && without && is(&query.primary, 2)? && is(&query.secondary, 3)?)
 }
 
 /// Where a row stands.

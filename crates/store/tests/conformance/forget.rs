@@ -61,6 +61,25 @@ pub(crate) async fn what_has_changed_is_left_alone(bench: &Bench) {
     assert_eq!(versions(bench, &key).await, [1, 2]);
 }
 
+/// Two who forget the same: one of them has done it.
+pub(crate) async fn what_was_replaced_is_not_replaced_again(bench: &Bench) {
+    const IDS: usize = 20;
+    let facets = Facets { primary: String::new(), secondary: "gone".to_owned() };
+    let mut replaced = 0;
+    for n in 0..IDS {
+        let key = key(&format!("a{n}"));
+        bench.must_commit(&set(&key, 0).events(["1", "2", "3"]).facets("state", "closed").body("long")).await;
+        let what = Forget { replace: Some((facets.clone(), Bytes::from("short"))), ..forget(&key, 3, 3) };
+        let (one, two) = tokio::join!(done(bench, &what, 2), done(bench, &what, 2));
+        let last = [done(bench, &what, 2).await, done(bench, &what, 2).await];
+        for told in [one, two, last[0], last[1]] {
+            replaced += usize::from(matches!(told, Forgotten::Events { whole: true, .. }));
+        }
+        assert_eq!((last[1], versions(bench, &key).await), (Forgotten::Changed, vec![]));
+    }
+    assert_eq!(replaced, IDS);
+}
+
 /// A record that never rests has the longest past: it need not be at a certain version, nor is it waited for.
 pub(crate) async fn the_past_of_what_changes_can_be_forgotten(bench: &Bench) {
     let key = key("a");

@@ -77,11 +77,11 @@ macro_rules! suite {
                 it_can_begin_at_the_end, foreign_cursors_are_told, large_events_end_a_page_early,
             ],
             forget: [
-                the_oldest_events_go_first, a_version_goes_on_where_it_was, what_has_changed_is_left_alone,
+                the_oldest_events_go_first, a_version_goes_on_where_it_was, what_has_changed_is_left_alone, what_was_replaced_is_not_replaced_again,
                 the_past_of_what_changes_can_be_forgotten, the_feed_tells_of_it,
             ],
             lists: [
-                ids_run_byte_by_byte, the_newest_comes_first, facets_filter, a_part_of_an_id_is_found, pages_stay_put_while_records_come,
+                ids_run_byte_by_byte, the_newest_comes_first, facets_filter, what_has_an_unwanted_facet_takes_no_room, a_part_of_an_id_is_found, pages_stay_put_while_records_come,
                 a_full_last_page_has_no_next, a_search_ends_early_and_goes_on, strange_cursors_are_refused, limits_are_kept_in_bounds,
                 large_records_end_a_page_early,
             ],
