@@ -188,12 +188,13 @@ impl Client {
         self.open(self.http.post(format!("{}{path}", self.url)), silence).await
     }
 
-    /// The next piece of a stream. Its end is an error: a stream has none.
-    pub(crate) async fn piece(&self, stream: &mut reqwest::Response, silence: Duration) -> Result<Vec<u8>, CallError> {
-        match within(silence, stream.chunk()).await? {
-            Some(piece) => Ok(piece.to_vec()),
-            None => Err(CallError::Lost("the server ended the stream".to_owned())),
-        }
+    /// The next piece of a stream; none: the server has ended it, in good order.
+    pub(crate) async fn piece(
+        &self,
+        stream: &mut reqwest::Response,
+        silence: Duration,
+    ) -> Result<Option<Vec<u8>>, CallError> {
+        Ok(within(silence, stream.chunk()).await?.map(|piece| piece.to_vec()))
     }
 
     /// The failure of a request that is not sent again.

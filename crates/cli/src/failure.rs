@@ -14,6 +14,8 @@ use crate::problem::Problem;
 const EXIT_FAILED: u8 = 1;
 /// Wrong usage; clap exits with the same.
 const EXIT_USAGE: u8 = 2;
+/// What shells add to the number of the signal that ended a process.
+const EXIT_SIGNAL: u8 = 128;
 /// The server cannot be reached, is unavailable, or the outcome is unknown (`EX_UNAVAILABLE` of sysexits).
 const EXIT_UNAVAILABLE: u8 = 69;
 
@@ -30,6 +32,8 @@ pub(crate) enum Failure {
     Failed(String),
     /// The command line asks for something that cannot be.
     Usage(String),
+    /// A signal asked for the end before the work was done; its number, and what that means.
+    Ended(u8, String),
     /// Everything that is to be said has been said.
     Reported,
     /// Whoever read our output has gone: nothing more to say, and no fault.
@@ -75,6 +79,7 @@ impl Failure {
             Self::Lock(failure) => failure.exit_code(),
             Self::Refused(_) | Self::Failed(_) | Self::Reported => EXIT_FAILED,
             Self::Usage(_) => EXIT_USAGE,
+            Self::Ended(signal, _) => EXIT_SIGNAL + signal,
             Self::ClosedPipe => 0,
         }
     }
@@ -93,7 +98,8 @@ impl Failure {
             }
             Self::Failed(detail) if json => Some(local_document("failed", detail)),
             Self::Usage(detail) if json => Some(local_document("usage", detail)),
-            Self::Failed(detail) | Self::Usage(detail) => Some(headline(output, detail)),
+            Self::Ended(_, detail) if json => Some(local_document("ended", detail)),
+            Self::Failed(detail) | Self::Usage(detail) | Self::Ended(_, detail) => Some(headline(output, detail)),
             Self::Reported | Self::ClosedPipe => None,
         }
     }
@@ -201,5 +207,6 @@ mod tests {
         assert_eq!(Failure::Reported.exit_code(), 1);
         assert_eq!(Failure::usage("x").exit_code(), 2);
         assert_eq!(Failure::ClosedPipe.exit_code(), 0);
+        assert_eq!(Failure::Ended(15, "x".into()).exit_code(), 143);
     }
 }

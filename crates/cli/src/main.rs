@@ -50,7 +50,13 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build().map_err(|e| Failure::failed(format!("cannot start a runtime: {e}")))?;
-    runtime.block_on(dispatch(cli, output))
+    // When a signal ends a backup, the thread that looks through it need not come to its end.
+    let leaves_threads = matches!(cli.command, Command::Backup(_));
+    let done = runtime.block_on(dispatch(cli, output));
+    if leaves_threads {
+        runtime.shutdown_background();
+    }
+    done
 }
 
 async fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {

@@ -174,6 +174,8 @@ fn a_watch_goes_on_where_it_broke() {
         Act::Answer(200, "", RUNNING),
         Act::HangUp,
         Act::Answer(200, "", SECOND),
+        // Whether version 1 is still the one that was seen.
+        Act::Answer(200, "", FIRST),
         Act::Answer(200, "", CLOSED),
     ]);
     let output = lockkeeper(&url, &["watch", "w/1", "--until-closed", "-o", "json"]);
@@ -182,4 +184,5 @@ fn a_watch_goes_on_where_it_broke() {
     let lines: Vec<String> = seen.iter().map(|request| request.line).collect();
     assert!(lines[1].contains("cursor=0&wait_ms="), "{lines:?}");
     assert!(lines[3].contains("cursor=1&") && lines[4] == lines[3], "{lines:?}");
+    assert!(lines[5].contains("limit=1&cursor=0&wait_ms=0"), "{lines:?}");
 }

@@ -9,6 +9,7 @@ use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use lockkeeper_engine::{Clock, Engine};
 use lockkeeper_locks::LockService;
+use lockkeeper_store::scratch;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -100,6 +101,9 @@ impl Server {
         locks: Arc<dyn LockService>,
         options: ServerOptions,
     ) -> Result<Self, StartError> {
+        let scratch = engine.store().scratch();
+        // Nobody waits for it, and nothing depends on it.
+        drop(tokio::task::spawn_blocking(move || scratch::sweep(&scratch)));
         let tokens = Tokens::new(engine.store().clone(), options.clock.clone());
         let tokens_required = tokens.any().await.map_err(StartError::Tokens)?;
         if !tokens_required && !options.listen.ip().is_loopback() {

@@ -17,6 +17,7 @@ mod place;
 pub mod postgres;
 pub mod record;
 pub mod row_lock;
+pub mod scratch;
 pub mod sqlite;
 mod verify;
 
@@ -38,6 +39,7 @@ pub use lease::{Edge, LeaseAnswer, LeaseId, LeasePage, LeaseQuery, LeaseRequest}
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use record::{Confirmation, Event, Facets, ListOrder, ListQuery, Page, Record, RecordKey, StoredKey};
 pub use row_lock::{LockError, Locked, OnLocked, RowLock};
+pub use scratch::Scratch;
 pub use sqlite::{BackupError, BackupFile, BackupSummary, SqliteOptions, SqliteStore, restore_sqlite};
 
 /// A point in time, UTC; stored in whole milliseconds.

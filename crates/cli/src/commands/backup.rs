@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,12 +9,14 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lockkeeper_model::WorkflowName;
 use lockkeeper_model::history::{Entry, check};
-use lockkeeper_store::{BackupFile, BackupSummary, PostgresStore, Store, StoreClock, restore_sqlite};
+use lockkeeper_store::{BackupFile, BackupSummary, PostgresStore, Scratch, Store, StoreClock, restore_sqlite};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::cli::ConnectionArgs;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::lock_run::{Signals, survive_file_limits};
 use crate::output::Output;
 use crate::store_url::{self, StoreUrl};
 
@@ -77,13 +78,15 @@ pub(crate) struct RestoreArgs {
 
 /// Runs `backup`.
 pub(crate) async fn backup(args: &BackupArgs, connection: &ConnectionArgs, output: &Output) -> Result<(), Failure> {
-    let partial = beside(&args.file)?;
-    create(&partial)?;
-    let made = make(args, connection, &partial).await;
-    if made.is_err() {
-        let _gone = fs::remove_file(&partial);
-    }
-    let summary = made?;
+    let scratch = beside(&args.file)?;
+    let unheard = |error| Failure::failed(format!("cannot wait for signals: {error}"));
+    survive_file_limits().map_err(unheard)?;
+    let mut signals = Signals::ending().map_err(unheard)?;
+    let partial = scratch.file();
+    let summary = tokio::select! {
+        made = make(args, connection, &partial) => made?,
+        signal = signals.next() => return Err(ended(signal, &args.file)),
+    };
     fs::rename(&partial, &args.file).map_err(|error| unwritable(&args.file, &error))?;
     sync_folder(&args.file)?;
     tell(output, &format!("backed up to {}", args.file.display()), &summary)
@@ -92,6 +95,7 @@ pub(crate) async fn backup(args: &BackupArgs, connection: &ConnectionArgs, outpu
 /// Runs `restore`.
 pub(crate) async fn restore(args: &RestoreArgs, output: &Output) -> Result<(), Failure> {
     let url = StoreUrl::parse(&args.store)?;
+    survive_file_limits().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
     let bar = spinner("looking through the backup");
     let backup = BackupFile::open(&args.file).map_err(Failure::failed)?;
     bar.set_message("restoring");
@@ -123,13 +127,23 @@ async fn make(args: &BackupArgs, connection: &ConnectionArgs, partial: &Path) ->
         None => download(connection, partial, &bar).await?,
     }
     bar.set_message("looking through it");
-    let backup = BackupFile::open(partial).map_err(Failure::failed)?;
     if args.verify {
-        bar.set_message("looking through each history");
+        bar.set_message("looking through it and each history");
+    }
+    let (path, verify) = (partial.to_owned(), args.verify);
+    let looked = tokio::task::spawn_blocking(move || look_through(&path, verify)).await;
+    let summary = looked.map_err(|error| Failure::failed(format!("it was not looked through: {error}")))??;
+    bar.finish_and_clear();
+    Ok(summary)
+}
+
+/// Looks through a backup, with each history if wanted, and syncs it.
+fn look_through(partial: &Path, verify: bool) -> Result<BackupSummary, Failure> {
+    let backup = BackupFile::open(partial).map_err(Failure::failed)?;
+    if verify {
         backup.look_through(history).map_err(Failure::failed)?;
     }
     File::open(partial).and_then(|file| file.sync_all()).map_err(|error| unwritable(partial, &error))?;
-    bar.finish_and_clear();
     Ok(backup.summary().clone())
 }
 
@@ -173,23 +187,22 @@ async fn download(connection: &ConnectionArgs, partial: &Path, bar: &ProgressBar
     file.flush().map_err(|error| unwritable(partial, &error))
 }
 
-/// A name in the same folder: what is there under it is left of an earlier try.
-fn beside(file: &Path) -> Result<PathBuf, Failure> {
-    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
+/// A file in the same folder that nobody else may read: a backup has all that the store has. What killed processes have left
+/// there of theirs goes.
+fn beside(file: &Path) -> Result<Scratch, Failure> {
+    if file.file_name().is_none() || file.is_dir() {
         return Err(Failure::usage(format!("{}: give the name of a file", file.display())));
-    };
-    let mut partial = name.to_owned();
-    partial.push(format!(".partial-{}", std::process::id()));
-    let partial = file.with_file_name(partial);
-    // A name that a process of the same number has left behind.
-    let _gone = fs::remove_file(&partial);
-    Ok(partial)
+    }
+    Scratch::new(folder_of(file)).map_err(|error| unwritable(file, &error))
 }
 
-/// An empty file that nobody else may read: a backup has all that the store has.
-fn create(partial: &Path) -> Result<(), Failure> {
-    let created = File::options().write(true).create_new(true).mode(0o600).open(partial);
-    created.map(drop).map_err(|error| unwritable(partial, &error))
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn ended(signal: Signal, file: &Path) -> Failure {
+    let number = u8::try_from(signal.as_raw()).unwrap_or_default();
+    Failure::Ended(number, format!("ended by signal {number}: {} was not written", file.display()))
 }
 
 fn spinner(message: &'static str) -> ProgressBar {
@@ -203,7 +216,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn sync_folder(file: &Path) -> Result<(), Failure> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| unwritable(folder, &error))
 }
 

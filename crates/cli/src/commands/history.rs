@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &HistoryArgs, context: &Context<'_>) -> Result<(),
     let rows = items.iter().map(history_table::row).collect();
     context.output.print(&context.output.table(&history_table::HEADING, rows))?;
     if let Some(oldest) = rest.oldest_version.filter(|oldest| *oldest > 1) {
-        context.output.note(&purged(oldest, items.is_empty()));
+        context.output.note(&purged(1, oldest, items.is_empty()));
     }
     if rest.next.is_some() {
         context.output.note("there are more: give a larger --limit, or none");
@@ -46,11 +46,11 @@ pub(crate) async fn run(args: &HistoryArgs, context: &Context<'_>) -> Result<(),
     Ok(())
 }
 
-/// What is said of a history whose beginning was purged.
-fn purged(oldest: i64, is_empty: bool) -> String {
+/// What is said of a history that is kept from `oldest` on only, to who wanted it from `first` on.
+pub(crate) fn purged(first: i64, oldest: i64, is_empty: bool) -> String {
     let what = match oldest - 1 {
-        1 => "version 1 was".to_owned(),
-        last => format!("versions 1 to {last} were"),
+        last if last <= first => format!("version {first} was"),
+        last => format!("versions {first} to {last} were"),
     };
     match is_empty {
         true => format!("{what} purged: nothing of the history is kept"),
@@ -64,8 +64,9 @@ mod tests {
 
     #[test]
     fn it_says_what_was_purged() {
-        assert_eq!(purged(2, false), "version 1 was purged: the history is kept from version 2 on");
-        assert_eq!(purged(4, false), "versions 1 to 3 were purged: the history is kept from version 4 on");
-        assert_eq!(purged(4, true), "versions 1 to 3 were purged: nothing of the history is kept");
+        assert_eq!(purged(1, 2, false), "version 1 was purged: the history is kept from version 2 on");
+        assert_eq!(purged(1, 4, false), "versions 1 to 3 were purged: the history is kept from version 4 on");
+        assert_eq!(purged(1, 4, true), "versions 1 to 3 were purged: nothing of the history is kept");
+        assert_eq!(purged(3, 6, false), "versions 3 to 5 were purged: the history is kept from version 6 on");
     }
 }

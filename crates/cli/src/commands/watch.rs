@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lockkeeper_model::WorkflowName;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{Answer, CallError, Request};
 use crate::commands::paging::{self, PAGE_ITEMS, Page};
-use crate::commands::{Context, field, history_table, watch_all};
+use crate::commands::{Context, field, history, history_table, watch_all};
 use crate::failure::Failure;
 use crate::target::Target;
 use crate::{duration, encode, retry};
@@ -23,6 +23,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The pause after an empty answer that came at once: a server that does not wait is not asked in a loop.
 const EMPTY_PAUSE: Duration = Duration::from_secs(1);
 
+/// What tells a change from another one that made the same version in another life of the store.
+const SAME: [&str; 4] = ["at", "run", "kind", "event"];
+
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper watch purchase/po-1
@@ -32,7 +35,7 @@ Examples:
   lockkeeper watch purchase --after begin                those of a workflow, from the oldest change
   lockkeeper watch --after \"$CURSOR\" -o json            from where an earlier watch ended: its last `cursor`
 
-With -o json, each change is one line. A lost connection is taken up again where it broke; after
+With -o json, each change is one line; where changes were purged, a line {\"gap\":\"purged\"} stands in their place. A lost connection is taken up again where it broke; after
 --retry-for without an answer, watch gives up.";
 
 /// Follows an instance: every change so far, then each as it happens. Without an instance: all of them, from now on.
@@ -87,6 +90,8 @@ struct Watch<'a> {
     version_at_begin: i64,
     /// The last version that was seen. A history's cursor is a version: here the next question begins.
     seen: i64,
+    /// What the change that made that version was; none: none was seen yet.
+    last: Option<Value>,
     /// Whether the run that was watched is over, and the id has begun another one.
     is_overtaken: bool,
 }
@@ -100,8 +105,8 @@ pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), F
     let instance: Value = context.client.call(&Request::get(target.path(&[]))).await?.read()?;
     let version_at_begin = field::number(&instance, "version").unwrap_or(0);
     let mut closed_at = closed_at(&instance);
-    let mut watch =
-        Watch { args, target, context, version_at_begin, seen: args.from.unwrap_or(1) - 1, is_overtaken: false };
+    let seen = args.from.unwrap_or(1) - 1;
+    let mut watch = Watch { args, target, context, version_at_begin, seen, last: None, is_overtaken: false };
     if !context.output.is_json() {
         context.output.print(&history_table::line_heading(context.output))?;
     }
@@ -111,6 +116,9 @@ pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), F
         }
         let asked = Instant::now();
         let page = watch.poll().await?;
+        // After the page, so that it is of the life that is found.
+        watch.assure_life().await?;
+        watch.tell_purged(&page)?;
         let has_news = watch.show(&page)?;
         if has_news && args.until_closed {
             closed_at = watch.closed_at().await?;
@@ -129,14 +137,51 @@ fn closed_at(instance: &Value) -> Option<i64> {
 impl Watch<'_> {
     /// The next page, or an empty one if nothing happens for a while.
     async fn poll(&self) -> Result<Page, Failure> {
-        let query = encode::query(&[
-            ("limit", Some(PAGE_ITEMS.to_string())),
-            ("cursor", Some(self.seen.to_string())),
-            ("wait_ms", Some(POLL.as_millis().to_string())),
-        ]);
-        let mut request = Request::get(self.target.path(&["history"]) + &query);
+        let mut request = self.history(self.seen, PAGE_ITEMS, POLL);
         request.timeout = POLL + GRACE;
         self.ask(&request).await?.read()
+    }
+
+    fn history(&self, after: i64, limit: usize, wait: Duration) -> Request {
+        let query = encode::query(&[
+            ("limit", Some(limit.to_string())),
+            ("cursor", Some(after.to_string())),
+            ("wait_ms", Some(wait.as_millis().to_string())),
+        ]);
+        Request::get(self.target.path(&["history"]) + &query)
+    }
+
+    /// Looks whether the last change that was seen is still the one that made its version: a store that was restored, or
+    /// failed over to a standby, gives versions out again.
+    async fn assure_life(&self) -> Result<(), Failure> {
+        let Some(last) = &self.last else { return Ok(()) };
+        let page: Page = self.ask(&self.history(self.seen - 1, 1, Duration::ZERO)).await?.read()?;
+        let found = page.items.first().map(|raw| paging::value(raw)).transpose()?;
+        let is_same = match found.filter(|item| field::number(item, "version") == Some(self.seen)) {
+            Some(item) => SAME.iter().all(|name| item[name] == last[name]),
+            // Purged since; or it never happened.
+            None => page.oldest_version.is_some_and(|oldest| oldest > self.seen),
+        };
+        if is_same {
+            return Ok(());
+        }
+        let target = self.target;
+        Err(Failure::failed(format!("{}; begin again with `lockkeeper watch {target}`", watch_all::ANOTHER_LIFE)))
+    }
+
+    /// Says that versions are missing before a page, and goes on behind them.
+    fn tell_purged(&mut self, page: &Page) -> Result<(), Failure> {
+        let first = page.items.first().map(|raw| paging::value(raw)).transpose()?;
+        let kept = first.and_then(|item| field::number(&item, "version")).or(page.oldest_version);
+        let Some(oldest) = kept.filter(|kept| *kept > self.seen + 1) else { return Ok(()) };
+        let output = self.context.output;
+        if output.is_json() {
+            output.print(&json!({ "gap": "purged", "oldest_version": oldest }).to_string())?;
+        } else {
+            output.note(&history::purged(self.seen + 1, oldest, page.items.is_empty()));
+        }
+        (self.seen, self.last) = (oldest - 1, None);
+        Ok(())
     }
 
     async fn closed_at(&self) -> Result<Option<i64>, Failure> {
@@ -185,8 +230,8 @@ impl Watch<'_> {
                 self.is_overtaken = true;
                 break;
             }
-            self.seen = version;
             self.print(raw.get(), &item)?;
+            (self.seen, self.last) = (version, Some(item));
         }
         Ok(self.seen > seen_before)
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::client::CallError;
+use crate::client::{CallError, Request};
 use crate::commands::watch::{WatchArgs, Watched};
 use crate::commands::{Context, history_table};
 use crate::failure::Failure;
@@ -16,6 +16,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// How wide the instances' names are shown.
 const NAME_WIDTH: usize = 24;
+
+/// What is said when what was shown may never have happened.
+pub(crate) const ANOTHER_LIFE: &str = "the store has begun another life (it was restored, or failed over to a standby): what \
+                                       was shown may be gone";
 
 /// Where the watch stands.
 struct Feed<'a> {
@@ -29,6 +33,8 @@ struct Feed<'a> {
 
 /// How a stream ended.
 enum Ended {
+    /// The server has ended it, as it does every few minutes; it can be taken up again.
+    Over,
     /// It broke, and can be taken up again.
     Broken(CallError),
     /// The rest is not to be had.
@@ -46,16 +52,25 @@ pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), F
         let heading = history_table::line_heading(context.output);
         context.output.print(&format!("{:<NAME_WIDTH$}  {heading}", "INSTANCE"))?;
     }
-    let mut retries = 0;
+    match &args.target {
+        Some(Watched::Workflow(workflow)) => tell_unknown(workflow, context).await,
+        Some(Watched::Instance(target)) => tell_unknown(&target.workflow, context).await,
+        None => {}
+    }
+    // Whether it was said that nothing is heard.
+    let (mut retries, mut is_told) = (0, false);
     loop {
         let begun = Instant::now();
-        let error = match feed.follow().await? {
+        let ended = feed.follow().await?;
+        if feed.heard > begun {
+            (retries, is_told) = (0, false);
+        }
+        let is_over = matches!(ended, Ended::Over);
+        let error = match ended {
             Ended::Gone => {
-                return Err(Failure::failed(
-                    "the store has begun another life (it was restored, or failed over to a standby): what was shown may \
-                     be gone; begin again with --after begin or --after now",
-                ));
+                return Err(Failure::failed(format!("{ANOTHER_LIFE}; begin again with --after begin or --after now")));
             }
+            Ended::Over => CallError::Lost("the server ended the stream".to_owned()),
             Ended::Broken(error) => error,
         };
         let pause_min = match &error {
@@ -63,18 +78,26 @@ pub(crate) async fn run(args: &WatchArgs, context: &Context<'_>) -> Result<(), F
             CallError::Refused(_) => return Err(context.client.failure(error)),
             CallError::NotSent(_) | CallError::Lost(_) => Duration::ZERO,
         };
-        if feed.heard > begun {
-            retries = 0;
-        }
         let pause = pause_min + retry::backoff(retries);
         if feed.heard.elapsed() + pause >= args.retry_for {
             return Err(context.client.failure(error));
         }
-        if retries == 0 {
+        if !is_over && !is_told {
             context.output.note(&format!("the stream from {} broke; taking it up again", context.client.url()));
+            is_told = true;
         }
         retries += 1;
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Says that a workflow is not known, if it is not: it may come, or its name may be wrong.
+async fn tell_unknown(workflow: &str, context: &Context<'_>) {
+    let request = Request::get(encode::path(&["v1", "workflows", workflow]));
+    if let Err(CallError::Refused(problem)) = context.client.try_call(&request).await
+        && problem.outcome == "unknown_workflow"
+    {
+        context.output.note(&format!("{}: waiting until it is put", problem.detail));
     }
 }
 
@@ -94,7 +117,8 @@ impl Feed<'_> {
         let mut reader = Reader::default();
         loop {
             let piece = match self.context.client.piece(&mut response, SILENCE_MAX).await {
-                Ok(piece) => piece,
+                Ok(Some(piece)) => piece,
+                Ok(None) => return Ok(Ended::Over),
                 Err(error) => return Ok(Ended::Broken(error)),
             };
             self.heard = Instant::now();

@@ -23,5 +23,5 @@ mod terminal;
 mod watchdog;
 
 pub(crate) use guarded::{Deadline, End, Guarded, Launch, SpawnError};
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, survive_file_limits};
 pub(crate) use watchdog::{WatchdogArgs, run as run_watchdog};

@@ -6,9 +6,11 @@
 mod support;
 
 mod damage;
+mod interrupted;
 mod leases;
 mod load;
 mod targets;
+mod watched;
 
 /// A workflow that goes on for ever.
 pub(crate) const COUNTER: &str = "

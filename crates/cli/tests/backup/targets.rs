@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 use crate::COUNTER;
 use crate::support::server::Store;
 
-async fn with_instances(store: &Store, ids: &[&str]) {
+pub(crate) async fn with_instances(store: &Store, ids: &[&str]) {
     let server = block_in_place(|| store.serve());
     let api = server.api();
     api.put("counter", COUNTER).await;
@@ -22,7 +22,7 @@ async fn with_instances(store: &Store, ids: &[&str]) {
 }
 
 /// What may be done with a file, as `chmod` writes it.
-fn mode(path: &Path) -> u32 {
+pub(crate) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
@@ -82,7 +82,7 @@ async fn without_room_the_old_backup_stays() {
     assert_eq!(store.cli().run(&["backup", &name]).code, Some(69));
     assert_eq!(fs::read(&file).unwrap(), before);
     let left: Vec<_> = fs::read_dir(store.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".partial-")), "{left:?}");
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".lockkeeper-backup-")), "{left:?}");
     // A running embedded store is not read behind its server's back.
     let server = store.serve();
     let said = store.cli().run(&["backup", &name, "--store", &store.url()]);

@@ -73,6 +73,24 @@ async fn closed_instances_are_purged_by_hand() {
     assert_eq!(cli.run(&["-o", "json", "history", "case/open"]).json()["oldest_version"], 1);
 }
 
+/// `watch` says what is missing, as `history` does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_what_was_purged() {
+    let (_store, _server, cli) = begin().await;
+    cli.run(&["purge", "case", "--closed-before", "30d"]).ok();
+    cli.run(&["start", "case/old"]).ok();
+    cli.run(&["terminate", "case/old", "--reason", "r"]).ok();
+    let watch = cli.run(&["watch", "case/old", "--until-closed"]);
+    watch.ok();
+    assert_eq!(watch.err.trim_end(), "versions 1 to 2 were purged: the history is kept from version 3 on");
+    let lines = cli.run(&["watch", "case/old", "--until-closed", "-o", "json"]);
+    let lines: Vec<Value> = lines.ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], json!({ "gap": "purged", "oldest_version": 3 }));
+    assert_eq!((&lines[1]["version"], &lines[2]["version"], lines.len()), (&json!(3), &json!(4), 3));
+    let from = cli.run(&["watch", "case/old", "--until-closed", "--from", "3"]);
+    assert_eq!((from.ok().lines().count(), from.err.as_str()), (3, ""), "nothing is missing there");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_just_ended_stays_and_it_is_said_why() {
     let (_store, _server, cli) = begin().await;

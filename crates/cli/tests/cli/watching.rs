@@ -68,6 +68,22 @@ fn a_run_that_has_ended_is_shown_and_left() {
     assert!(said.failed(1).starts_with("error: unknown_instance (LK0005)"), "{said:?}");
 }
 
+/// Its name may be wrong, or it may come.
+#[test]
+fn an_unknown_workflow_is_told_and_waited_for() {
+    let (store, server, cli) = begin("ticket");
+    let mut command = command(store.dir());
+    command.args(["watch", "tickets"]).env("LOCKKEEPER_URL", server.url());
+    let mut watch = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut notes = BufReader::new(watch.stderr.take().unwrap()).lines();
+    let note = notes.next().unwrap().unwrap();
+    assert!(note.contains("tickets") && note.contains("waiting until it is put"), "{note}");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert_eq!(notes.count(), 0);
+    drop(cli);
+}
+
 /// The server restarts under the watch, on another store's port it would not be found: the address is kept.
 #[test]
 fn a_watch_survives_a_restart_of_the_server() {

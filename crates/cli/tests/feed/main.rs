@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ends;
 mod follower;
 mod kills;
 mod streams;

@@ -11,6 +11,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use lockkeeper_model::Refusal;
+use lockkeeper_store::Scratch;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::spawn_blocking;
 
@@ -51,9 +52,10 @@ pub(crate) async fn make(State(state): State<AppState>, caller: Caller) -> Resul
     let store = state.engine.store().clone();
     let failed =
         |error: &dyn std::fmt::Display| Refusal::Unavailable { detail: format!("no backup was made: {error}") };
-    let folder = tempfile::Builder::new().prefix(".lockkeeper-backup-").tempdir_in(store.scratch());
-    let folder = folder.map_err(|error| failed(&error))?;
-    let path = folder.path().join("backup");
+    let inside = store.scratch();
+    let scratch = spawn_blocking(move || Scratch::new(&inside)).await.map_err(|error| failed(&error))?;
+    let scratch = scratch.map_err(|error| failed(&error))?;
+    let path = scratch.file();
     let summary = tokio::select! {
         made = store.backup(&path) => made.map_err(|error| failed(&error))?,
         () = state.stopping.cancelled() => return Err(failed(&"this node is shutting down").into()),
@@ -61,7 +63,7 @@ pub(crate) async fn make(State(state): State<AppState>, caller: Caller) -> Resul
     let file = File::open(&path).map_err(|error| failed(&error))?;
     let bytes = file.metadata().map_err(|error| failed(&error))?.len();
     // The open file is all that is needed: nothing is left behind, however this ends.
-    drop(folder);
+    drop(scratch);
     let (pieces, mut taken) = mpsc::channel(PIECES_AHEAD);
     tokio::spawn(send(file, pieces, BACKUP_STALL_MAX, permit));
     let pieces = stream::poll_fn(move |context| taken.poll_recv(context));

@@ -62,6 +62,10 @@ impl SqliteStore {
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         let settled = place::settle(path)?;
         let lock = LockFile::acquire(&settled)?;
+        let unusable = |error: std::io::Error| OpenError::Unusable { path: path.to_owned(), detail: error.to_string() };
+        place::mend(&settled).map_err(unusable)?;
+        // What a killed restore has left: it only takes room.
+        let _gone = place::clear(&place::beside(&settled, place::RESTORING));
         let connection = connection::open_writer(&settled)?;
         let (sender, receiver) = mpsc::channel(options.queue.max(1));
         let long_reads = LongReads::default();

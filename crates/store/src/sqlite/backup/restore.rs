@@ -1,8 +1,9 @@
 //! Putting a backup in the place of a store's file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
 
@@ -14,6 +15,12 @@ use crate::{StoreClock, lease};
 
 /// The files beside a store's file that belong to it.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
+
+/// The mode of a new store, as SQLite makes one, before the process's mask.
+const NEW_MODE: u32 = 0o644;
+
+/// The mode of a file that is to have that of another one: until then nobody else may read it.
+const UNFINISHED_MODE: u32 = 0o600;
 
 /// Restores a backup as the store at `path`, which no process may have open. With `replace` a store that is there is moved
 /// aside: its files keep their contents under names that say so. Whatever fails, either the store of before is there or
@@ -32,22 +39,19 @@ pub fn restore_sqlite(
 ) -> Result<BackupSummary, BackupError> {
     let target = place::settle(path)?;
     let _lock = LockFile::acquire(&target)?;
+    place::mend(&target).map_err(|error| unwritable(&target, &error))?;
     let records = if target.exists() { count(&target)? } else { 0 };
     if records > 0 && !replace {
         return Err(BackupError::NotEmpty { store: path.display().to_string(), records });
     }
-    let ready = place::beside(&target, ".restoring");
-    // What an interrupted restore has left: a log beside another backup would be played into it.
-    for suffix in ["", "-journal", "-wal", "-shm"] {
-        let left = place::beside(&ready, suffix);
-        if left.exists() {
-            fs::remove_file(&left).map_err(|error| unwritable(&left, &error))?;
-        }
-    }
-    let prepared = prepare(backup, &ready, clock.now());
+    let ready = place::beside(&target, place::RESTORING);
+    // What an interrupted restore has left.
+    place::clear(&ready).map_err(|error| unwritable(&ready, &error))?;
+    let mode = if target.exists() { UNFINISHED_MODE } else { NEW_MODE };
+    let prepared = prepare(backup, &ready, mode, clock.now()).and_then(|()| dress(&ready, &target));
     if prepared.is_err() {
         // What is left of it is of no use, and may fill the disk.
-        let _gone = fs::remove_file(&ready);
+        let _gone = place::clear(&ready);
     }
     prepared?;
     if target.exists() {
@@ -78,11 +82,25 @@ fn count(target: &Path) -> Result<u64, BackupError> {
     Ok(records.unsigned_abs())
 }
 
+/// Gives the new file the owner and the mode of the one that it replaces; without one, those that a new store has.
+fn dress(ready: &Path, target: &Path) -> Result<(), BackupError> {
+    let failed = |error: io::Error| unwritable(ready, &error);
+    let Ok(old) = fs::metadata(target) else { return Ok(()) };
+    let new = fs::metadata(ready).map_err(failed)?;
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        // Only root may; for anybody else it is a file of theirs, as the store that they would have made anew.
+        let _given = std::os::unix::fs::chown(ready, Some(old.uid()), Some(old.gid()));
+    }
+    fs::set_permissions(ready, old.permissions()).map_err(failed)?;
+    File::open(ready).and_then(|file| file.sync_all()).map_err(failed)
+}
+
 /// Copies the backup and makes a store of it.
-fn prepare(backup: &BackupFile, ready: &Path, now: crate::Timestamp) -> Result<(), BackupError> {
+fn prepare(backup: &BackupFile, ready: &Path, mode: u32, now: crate::Timestamp) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| unwritable(ready, &error);
     // Not its permissions: a backup may well be read-only.
-    let copied = File::open(backup.path()).and_then(|mut from| io::copy(&mut from, &mut File::create_new(ready)?));
+    let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(ready);
+    let copied = File::open(backup.path()).and_then(|mut from| io::copy(&mut from, &mut create()?));
     copied.map_err(|error| unwritable(ready, &error))?;
     let mut connection = Connection::open(ready).map_err(failed)?;
     let found = schema::found(&connection).map_err(failed)?;
@@ -108,7 +126,7 @@ fn prepare(backup: &BackupFile, ready: &Path, now: crate::Timestamp) -> Result<(
 
 /// Gives a store's files other names. Its log goes last: as long as the file is there, so is its log.
 fn move_aside(target: &Path, now_ms: i64) -> Result<(), BackupError> {
-    let aside: PathBuf = place::beside(target, &format!(".replaced-{now_ms}"));
+    let aside = place::aside(target, now_ms);
     // First what belongs to the file: a log beside another file would be played into it. If that is all that happens, its
     // name says where it belongs.
     for suffix in BESIDE {
@@ -117,7 +135,8 @@ fn move_aside(target: &Path, now_ms: i64) -> Result<(), BackupError> {
             fs::rename(&from, place::beside(&aside, suffix)).map_err(|error| unwritable(&from, &error))?;
         }
     }
-    // A second name, so that there is a store under the first one at any time. Not every file system has such.
+    // A second name, so that there is a store under the first one at any time (`place::mend` takes it away if that is where
+    // this ends). Not every file system has such.
     if fs::hard_link(target, &aside).is_err() {
         fs::rename(target, &aside).map_err(|error| unwritable(target, &error))?;
     }
