@@ -9,11 +9,16 @@ use crate::failure::{Failure, headline};
 use crate::input::DefinitionFile;
 use crate::output::Output;
 
+/// Problems that the checker tells at once.
+const PROBLEMS_MAX: usize = 100;
+
 /// Shows every problem in its line, or, where JSON was asked for, the document that the server would send.
 pub(crate) fn problems(output: &Output, file: &DefinitionFile, problems: &[Problem]) -> Failure {
     let count = problems.len();
     let noun = if count == 1 { "problem" } else { "problems" };
-    refuse(output, file, problems, &format!("{} has {count} {noun}", file.name))
+    // Nobody looks for more.
+    let least = if count < PROBLEMS_MAX { "" } else { "at least " };
+    refuse(output, file, problems, &format!("{} has {least}{count} {noun}", file.name))
 }
 
 /// The same for a machine of another tool of which something would be lost.

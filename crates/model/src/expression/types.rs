@@ -142,6 +142,8 @@ impl Walk<'_> {
             return (local, at);
         }
         let found = match name {
+            // Whatever is in it, it is a map.
+            "data" if self.data.is_any() => Type::of(Kinds::MAP),
             "data" => self.data.clone(),
             "event" => Type::of(Kinds::MAP),
             "actor" => Type::map_of(&[("id", Kinds::TEXT), ("roles", Kinds::LIST)]),
@@ -289,7 +291,12 @@ impl Walk<'_> {
     fn comparison(&mut self, (left, at): &Found, (right, _): &Found) {
         if !left.kinds.meets(right.kinds) {
             let message = format!("{} cannot be compared with {}", left.kinds.name(), right.kinds.name());
-            self.fault(*at, message, "compare values of one kind; `double(text)` reads a number from a text");
+            let is_time = left.kinds == Kinds::TIME || right.kinds == Kinds::TIME;
+            let remedy = match is_time {
+                true => "compare values of one kind; `timestamp(text)` reads a time from a text",
+                false => "compare values of one kind; `double(text)` reads a number from a text",
+            };
+            self.fault(*at, message, remedy);
         }
     }
 

@@ -121,6 +121,38 @@ fn what_is_hardly_meant_is_a_warning() {
     assert_eq!(said("{properties: {nm: {}}}", "{guard: data.n > 1, target: z}").len(), 1, "a warning");
 }
 
+/// A schema by which nothing could ever begin.
+#[test]
+fn what_no_data_can_fulfil_is_refused() {
+    for (schema, expected) in [
+        ("{type: array}", "the data is an object"),
+        ("{type: [string, 'null']}", "the data is an object"),
+        ("{required: [b], properties: {a: {}}, additionalProperties: false}", "the field \"b\" is required"),
+        ("{required: [a], additionalProperties: false}", "the field \"a\" is required"),
+    ] {
+        let found = said(schema, "{guard: event.ok, target: z}");
+        assert!(found.iter().any(|found| found.contains(expected)), "{schema}: {found:?}");
+    }
+    for schema in [
+        "{type: [object, 'null']}",
+        "{required: [a], properties: {a: {}}, additionalProperties: false}",
+        "{required: [b], patternProperties: {b: {}}, additionalProperties: false}",
+        "{required: [b], properties: {a: {}}}",
+    ] {
+        assert_eq!(said(schema, "{guard: event.ok, target: z}"), [""; 0], "{schema}");
+    }
+    let guarded = said("{properties: {at: {type: string}}}", "{guard: now > data.at, target: z}");
+    assert_eq!(guarded, ["6:23 a time cannot be compared with a text"]);
+}
+
+/// Whatever is in the data, it is a map, and no condition.
+#[test]
+fn data_as_a_whole_is_a_map() {
+    let text = "workflow: w\ninitial: a\nstates:\n  a: {on: {x: {guard: data, target: z}}}\n  z: {type: final}\n";
+    let warned = Definition::read(text, Format::Yaml).unwrap().warnings().to_vec();
+    assert!(warned[0].message.contains("this yields a map"), "{}", warned[0]);
+}
+
 #[test]
 fn references_and_parts_are_followed() {
     let schema = "{allOf: [{$ref: '#/$defs/a'}, {properties: {b: {type: string}}}], $defs: {a: {properties: {a: {type: integer}}}}}";

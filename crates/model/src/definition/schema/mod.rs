@@ -12,7 +12,8 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value as Json;
 
 use super::fields::{Findings, cut, join};
-use super::node::{Node, Value};
+use super::node::{Field, Node, Value};
+use super::suggestion::hint;
 use crate::Data;
 use crate::expression::kinds::Type;
 use crate::limits::PATTERNS_MAX;
@@ -128,6 +129,7 @@ impl Findings<'_> {
         if self.problems.len() > problems {
             return None;
         }
+        self.check_satisfiable(fields, PATH);
         let value = json(node);
         let data = types::of_data(&value);
         let options = jsonschema::options()
@@ -143,6 +145,49 @@ impl Findings<'_> {
                 let message = format!("not a JSON schema: {}", error.masked_with("this"));
                 self.add(place.place, join(PATH, &path).trim_end_matches('.'), message, "correct the schema");
                 None
+            }
+        }
+    }
+}
+
+impl Findings<'_> {
+    /// Finds what no data could ever fulfil, as far as it shows in the schema's own fields.
+    fn check_satisfiable(&mut self, fields: &[Field], path: &str) {
+        let get = |name: &str| fields.iter().find(|field| field.name == name);
+        let is_object = |node: &Node| node.value == Value::Text("object".to_owned());
+        if let Some(Field { place, node, .. }) = get("type") {
+            let allows = match &node.value {
+                Value::List(kinds) => kinds.iter().any(is_object),
+                _ => is_object(node),
+            };
+            if !allows {
+                let message = "the data is an object: no start could have data of another type";
+                self.judge(*place, &join(path, "type"), message, "write `type: object`, and the field in `properties`");
+            }
+        }
+        let is_closed = get("additionalProperties").is_some_and(|field| field.node.value == Value::Bool(false));
+        if !is_closed || get("patternProperties").is_some() {
+            return;
+        }
+        let known: Vec<&str> = match get("properties").map(|field| &field.node.value) {
+            Some(Value::Map(known)) => known.iter().map(|field| field.name.as_str()).collect(),
+            _ => Vec::new(),
+        };
+        let Some(Value::List(required)) = get("required").map(|field| &field.node.value) else { return };
+        for item in required {
+            if let Value::Text(name) = &item.value
+                && !known.contains(&name.as_str())
+            {
+                let message = format!(
+                    "the field {name:?} is required, and `additionalProperties: false` forbids it: no start could have such data{}",
+                    hint(name, known.iter().copied())
+                );
+                self.judge(
+                    item.place,
+                    &join(path, "required"),
+                    message,
+                    "add it to `properties`, or do not require it",
+                );
             }
         }
     }
