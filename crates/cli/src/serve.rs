@@ -51,7 +51,7 @@ pub(crate) struct ServeArgs {
     pub retention_history: Option<Duration>,
     /// Let only tokens with the role `admin` put definitions, end runs (terminate, cancel, terminate_existing) and release
     /// locks by force. Without it any token may, whatever the approvals of definitions ask for.
-    #[arg(long, env = "LOCKKEEPER_ADMINS_ONLY")]
+    #[arg(long, env = "LOCKKEEPER_ADMINS_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub admins_only: bool,
     /// TLS certificate chain (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]

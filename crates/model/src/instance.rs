@@ -86,6 +86,9 @@ pub struct Instance {
     /// `return` may lead, if not of this version of the definition, then of one that the run is migrated to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
+    /// Whether `path` is known from its beginning: releases before kept it only where the definition has a `return`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub path_known: bool,
     /// What it takes to take the last move back, where its transition allows that and nothing has happened since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Box<Undo>>,

@@ -45,9 +45,10 @@ impl Recorded for Addition {
         (&self.event, self.transition)
     }
 
-    /// Whoever was added has to agree to the event, whichever of its transitions new data chooses.
+    /// Whoever was added has to agree to the event, whichever of its transitions new data chooses. Where people choose, by who
+    /// they are or by what they send, another transition may be one for which the one added has no vote.
     fn is_for(&self, transition: &Transition) -> bool {
-        self.event == transition.event
+        self.event == transition.event && (self.transition == transition.position || transition.is_chosen_by_data)
     }
 }
 
@@ -55,7 +56,8 @@ impl Recorded for Addition {
 pub(crate) fn forget(instance: &mut Instance, transition: &Transition) {
     instance.votes.retain(|vote| !vote.is_for(transition));
     instance.delegations.retain(|delegation| !delegation.is_for(transition));
-    instance.additions.retain(|addition| !addition.is_for(transition));
+    let place = (transition.event.as_str(), transition.position);
+    instance.additions.retain(|addition| addition.place() != place);
 }
 
 /// Whether the roles in `has` may be those of somebody with a vote: told before anything else is, so it looks at roles

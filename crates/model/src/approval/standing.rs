@@ -5,7 +5,7 @@ use super::matching::{Places, filled};
 use super::people::{Asked, is_one_of, most_filled, told};
 use crate::definition::approval::{ApprovalRule, Entitled, Group, People};
 use crate::definition::machine::Transition;
-use crate::expression::Scope;
+use crate::expression::{Expression, Scope, cost};
 use crate::instance::{Addition, Delegation, Instance, Vote};
 use crate::limits::QUORUM_MAX;
 use crate::outcome::{ActReason, Approval, ApprovalGroup, Handover};
@@ -15,6 +15,8 @@ use crate::{Actor, Refusal, Timestamp};
 pub(crate) struct Standing<'a> {
     rule: &'a ApprovalRule,
     transition: &'a Transition,
+    /// All transitions of the state; none: those before this one are not asked.
+    siblings: &'a [Transition],
     instance: &'a Instance,
     /// The groups' people, where they are named; nobody where they cannot be told.
     named: Vec<Option<Vec<String>>>,
@@ -71,6 +73,7 @@ impl<'a> Standing<'a> {
         let mut standing = Self {
             rule,
             transition,
+            siblings: &[],
             instance,
             named: Vec::with_capacity(rule.groups.len()),
             needed: Vec::with_capacity(rule.groups.len()),
@@ -95,6 +98,11 @@ impl<'a> Standing<'a> {
             }
         }
         standing
+    }
+
+    /// The same where it matters whom the guards refuse: of an event's transitions the first is meant whose guard holds.
+    pub(crate) fn among(self, siblings: &'a [Transition]) -> Self {
+        Self { siblings, ..self }
     }
 
     /// The people that a group names, without whoever is excluded.
@@ -278,6 +286,7 @@ impl<'a> Standing<'a> {
         let owners: Vec<Owner<'_>> = held.into_iter().chain(own).collect();
         if owners.is_empty() {
             return Err(match self.held_by(&actor.id) {
+                // Asked once more for the reason.
                 Some(given) if self.is_refused(&given.from, scope)? => self.refused(given),
                 _ => self.no_vote(actor),
             });
@@ -305,7 +314,8 @@ impl<'a> Standing<'a> {
     /// The vote of somebody else that the actor holds and may cast.
     fn held(&self, actor: &Actor, scope: &Scope<'_>) -> Result<Option<Owner<'a>>, Refusal> {
         let (Some(delegation), Some(to)) = (self.held_by(&actor.id), &self.rule.delegation) else { return Ok(None) };
-        if self.is_excluded(&actor.id) || self.is_refused(&delegation.from, scope)? {
+        // Where the guard cannot tell, it does not let anybody vote either.
+        if self.is_excluded(&actor.id) || !matches!(self.is_refused(&delegation.from, scope), Ok(false)) {
             return Ok(None);
         }
         let owner = Owner { name: &delegation.from, roles: Some(&delegation.roles) };
@@ -315,13 +325,22 @@ impl<'a> Standing<'a> {
     /// Whether the guard refuses whoever has this id, as far as the id tells: a vote is nobody's who could not cast it,
     /// whatever hand it is in. What a guard says of roles is not known of somebody who is not there.
     pub(crate) fn is_refused(&self, id: &str, scope: &Scope<'_>) -> Result<bool, Refusal> {
-        let Some(guard) = self.transition.guard.as_ref().filter(|guard| guard.sees_who_by_id()) else {
-            return Ok(false);
-        };
         let actor = Actor { id: id.to_owned(), roles: Vec::new(), verified: false, via: None };
-        let holds = guard.holds(&Scope { actor: &actor, ..*scope });
-        let fail = |detail| Refusal::GuardError { expression: guard.text().to_owned(), detail };
-        holds.map(|holds| !holds).map_err(fail)
+        let holds = |guard: &Expression| {
+            let fail = |detail| Refusal::GuardError { expression: guard.text().to_owned(), detail };
+            guard.holds(&Scope { actor: &actor, ..*scope }).map_err(fail)
+        };
+        let told = |way: &'a Transition| way.guard.as_ref().filter(|guard| guard.sees_who_by_id());
+        let (event, position) = (&self.transition.event, self.transition.position);
+        let before = self.siblings.iter().filter(|way| way.event == *event && way.position < position);
+        cost::aside(|| {
+            for guard in before.filter_map(told) {
+                if holds(guard)? {
+                    return Ok(true);
+                }
+            }
+            Ok(told(self.transition).map(holds).transpose()?.is_some_and(|holds| !holds))
+        })
     }
 
     /// Why a vote that was handed over cannot be cast now, though its owner has one.

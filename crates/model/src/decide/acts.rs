@@ -40,7 +40,8 @@ impl Judged<'_> {
         let Some(allowed) = &rule.delegation else {
             return refuse(ActReason::NotAllowed, format!("votes for {:?} cannot be handed over", chosen.event));
         };
-        let standing = Standing::new(chosen, rule, self.current, &scope)?;
+        self.destination(chosen)?;
+        let standing = Standing::new(chosen, rule, self.current, &scope)?.among(&self.state.transitions);
         if standing.handed_by(&actor.id).is_some_and(|given| given.to == to) {
             return Ok(self.as_it_is(&standing));
         }
@@ -122,14 +123,15 @@ impl Judged<'_> {
         let Some(adding) = &rule.adding else {
             return refuse(ActReason::NotAllowed, format!("approvers cannot be added to {:?}", chosen.event));
         };
-        let standing = Standing::of(chosen, rule, self.current, &scope);
+        self.destination(chosen)?;
+        let standing = Standing::of(chosen, rule, self.current, &scope).among(&self.state.transitions);
         if !standing.is_entitled(actor, adding, &scope)? {
             let roles = if let Entitled::Only(who) = adding { who.roles.clone() } else { rule.roles() };
             let detail = format!("{:?} is none of those who may add approvers to {:?}", actor.id, chosen.event);
             return Err(Refusal::NotPermitted { detail, roles });
         }
         self.check_guards_of(chosen, adding)?;
-        let standing = Standing::new(chosen, rule, self.current, &scope)?;
+        let standing = Standing::new(chosen, rule, self.current, &scope)?.among(&self.state.transitions);
         if standing.additions.iter().any(|addition| addition.id == id) {
             return Ok(self.as_it_is(&standing));
         }
@@ -168,10 +170,12 @@ impl Judged<'_> {
         Ok(())
     }
 
-    /// Nobody waits for a vote that the guard refuses.
+    /// Nobody waits for a vote that the guard refuses, if it refuses this one and not everybody for now.
     fn check_not_refused(&self, standing: &Standing<'_>, chosen: &Transition, id: &str) -> Result<(), Refusal> {
-        // Where the guard cannot tell now, since it looks at what a vote sends, it may hold.
-        if !matches!(standing.is_refused(id, &self.scope()), Ok(true)) {
+        let scope = self.scope();
+        let is_refused = |id: &str| standing.is_refused(id, &scope);
+        // Where the guard cannot tell now, since it looks at what a vote sends, it may hold. No actor has an empty id.
+        if !matches!((is_refused(id), is_refused("")), (Ok(true), Ok(false))) {
             return Ok(());
         }
         let guard = chosen.guard.as_ref().map(|guard| guard.text()).unwrap_or_default();

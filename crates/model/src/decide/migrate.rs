@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::close::{check_reason, check_run};
 use super::{Change, Decision, Known, enter, hands, malformed, next_version, success};
 use crate::command::Migrate;
-use crate::definition::machine::{Machine, State};
+use crate::definition::machine::{Machine, State, Transition};
 use crate::instance::{Delegation, Entered, Timer};
 use crate::limits::STATES_MAX;
 use crate::outcome::{Handover, Migration, SuccessKind};
@@ -57,6 +57,7 @@ pub(super) fn migrate(
     }
     // Nobody has left the state before: it has become another.
     instance.path = path(old, new, current, migrate, &state.name);
+    instance.path_known = old.machine().knows_path(current);
     let entry = Entry {
         kind: Kind::Migrate,
         event: None,
@@ -118,7 +119,7 @@ fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: 
             current.state
         )));
     }
-    if *name != current.state && leads_past_approvals(old.machine(), machine, current, at) {
+    if *name != current.state && leads_past_approvals(old.machine(), machine, &current.state, at) {
         return Err(refuse(format!(
             "{name:?} is reached only by approvals in version {version} that this run has not passed in {:?}: a map leads \
              past no approval; map it to a state before them",
@@ -128,24 +129,45 @@ fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: 
     Ok(at)
 }
 
-/// Whether there are approvals on the way to `target` in `new` that the run has not passed. Where `new` has the run's state,
-/// or ones that it came by, these are where it starts from. A state that `new` has no more may have become `target`, if from
-/// everywhere that both know no more approvals lead to it than led to the old one.
-fn leads_past_approvals(old: &Machine, new: &Machine, current: &Instance, target: usize) -> bool {
-    let places = |name: &String| Some((old.find(name)?, new.find(name)?));
-    let passed = || current.path.iter().filter_map(places);
-    let stands = new.find(&current.state);
-    let starts = [new.initial].into_iter().chain(stands).chain(passed().map(|(_, in_new)| in_new));
-    if starts.into_iter().any(|start| approvals_between(new, start, target) == Some(0)) {
+/// Whether there are approvals on the way to `target` in `new` that the run in `state` may not have passed. None are asked for
+/// from the first state or from that one on; or `target` takes its place: no more approvals lead there than led to it, from
+/// wherever the run must have come, and if `new` has that state, too, every way to it leads by `target`.
+fn leads_past_approvals(old: &Machine, new: &Machine, state: &str, target: usize) -> bool {
+    let (stands, stood) = (new.find(state), old.find(state));
+    if [Some(new.initial), stands].into_iter().flatten().any(|from| approvals_between(new, from, target) == Some(0)) {
         return false;
     }
-    let (None, Some(stood)) = (stands, old.find(&current.state)) else { return true };
-    let was = |from: usize, now: usize| {
+    let Some(stood) = stood else { return true };
+    let is_on_the_way = |to: usize| to == target || !reached_without(new, target).contains(&to);
+    if !stands.is_none_or(is_on_the_way) {
+        return true;
+    }
+    let asks_more = |from: usize, now: usize| {
         let (before, after) = (approvals_between(old, from, stood), approvals_between(new, now, target));
-        matches!((before, after), (Some(before), Some(after)) if after <= before)
+        matches!((before, after), (Some(before), Some(after)) if after > before)
     };
-    let is_cut_off = |now: usize| approvals_between(new, now, target).is_none();
-    !(was(old.initial, new.initial) && passed().all(|(from, now)| is_cut_off(now) || was(from, now)))
+    let passed = reached_without(old, stood);
+    let known = passed.iter().filter_map(|at| Some((*at, new.find(&old.states[*at].name)?)));
+    approvals_between(new, new.initial, target).is_none()
+        || asks_more(old.initial, new.initial)
+        || known.into_iter().any(|(from, now)| asks_more(from, now))
+}
+
+/// The states to which a way leads that does not lead by `without`.
+fn reached_without(machine: &Machine, without: usize) -> HashSet<usize> {
+    let mut reached = HashSet::new();
+    let mut left = vec![machine.initial];
+    while let Some(at) = left.pop() {
+        if at != without && reached.insert(at) {
+            left.extend(ways(&machine.states[at]).filter_map(|way| way.target));
+        }
+    }
+    reached
+}
+
+/// All that leads on from a state: events and timers.
+fn ways(state: &State) -> impl Iterator<Item = &Transition> {
+    state.transitions.iter().chain(state.after.iter().flat_map(|after| &after.ways))
 }
 
 /// The fewest approvals on a way from one state to another; none: there is no way.
@@ -158,8 +180,7 @@ fn approvals_between(machine: &Machine, from: usize, to: usize) -> Option<usize>
             continue;
         }
         fewest[at] = Some(approvals);
-        let state = &machine.states[at];
-        for way in state.transitions.iter().chain(state.after.iter().flat_map(|after| &after.ways)) {
+        for way in ways(&machine.states[at]) {
             match (way.target, &way.approval) {
                 (Some(target), None) => left.push_front((target, approvals)),
                 (Some(target), Some(_)) => left.push_back((target, approvals + 1)),
@@ -209,11 +230,12 @@ pub(super) fn unapproved(machine: &Machine) -> HashSet<usize> {
 /// The states of `new` that the run has passed on its way to `state`.
 fn path(old: &Definition, new: &Definition, current: &Instance, migrate: &Migrate, state: &str) -> Vec<String> {
     let machine = new.machine();
-    // Of a run that was moved before paths were kept it is known by which event it came, and from where.
+    // Where the path is not known, it is known by which event the run came, and from where.
     let by_event = current.entered.event.is_some() && current.state != old.initial();
-    let passed = match current.path.as_slice() {
-        [] if by_event => current.entered.from.as_slice(),
-        path => path,
+    let passed = match old.machine().knows_path(current) {
+        true => current.path.as_slice(),
+        false if by_event => current.entered.from.as_slice(),
+        false => &[],
     };
     // A way back must not lead where the new version asks for an approval first.
     let free = unapproved(machine);

@@ -137,6 +137,16 @@ fn enter(instance: &mut Instance, machine: &Machine, target: usize, now: Timesta
     if instance.status.is_closed() {
         instance.deadline = None;
     }
+    // What is known only from somewhere on would lead back to what comes later.
+    if !(instance.path_known || machine.has_returns()) {
+        instance.path.clear();
+        let begins = left == machine.states[machine.initial].name;
+        if !begins {
+            instance.path_known = target == machine.initial;
+            return;
+        }
+    }
+    instance.path_known = true;
     if left != instance.state {
         instance.path.push(left);
     }

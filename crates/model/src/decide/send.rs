@@ -247,7 +247,7 @@ impl<'a> Judged<'a> {
 
     fn may_veto(&self, approved: &'a Transition, rule: &ApprovalRule, veto: &Veto) -> Result<(), Refusal> {
         let (actor, scope) = (&self.command.actor, self.scope());
-        let standing = Standing::of(approved, rule, self.current, &scope);
+        let standing = Standing::of(approved, rule, self.current, &scope).among(&self.state.transitions);
         if standing.is_entitled(actor, &veto.who, &scope)? {
             return self.check_guards_of(approved, &veto.who);
         }
@@ -381,7 +381,7 @@ impl<'a> Judged<'a> {
         // Nobody is to vote for a way back where there is none.
         self.destination(transition)?;
         let (actor, scope) = (&self.command.actor, self.scope());
-        let standing = Standing::new(transition, rule, self.current, &scope)?;
+        let standing = Standing::new(transition, rule, self.current, &scope)?.among(&self.state.transitions);
         match standing.vote(actor, &scope, self.now)? {
             Tally::Full(voters, on_behalf_of) => self.step(transition, voters, on_behalf_of),
             Tally::Repeated(approval) => {

@@ -129,6 +129,7 @@ fn begin(
         delegations: Vec::new(),
         additions: Vec::new(),
         path: Vec::new(),
+        path_known: true,
         undo: None,
         timers: state.timers(now),
         fired: Vec::new(),

@@ -203,6 +203,8 @@ fn compile(state: DraftState, targets: Vec<Option<usize>>, find: &impl Fn(&str) 
             approval: draft.approval,
             roles: draft.roles,
             concurrency: draft.concurrency,
+            // Told once all transitions of the state are known.
+            is_chosen_by_data: false,
         };
         match delay {
             None => compiled.transitions.push(transition),

@@ -105,6 +105,7 @@ fn beginning(machine: &Machine, command: &Command) -> Instance {
         delegations: Vec::new(),
         additions: Vec::new(),
         path: Vec::new(),
+        path_known: true,
         undo: None,
         timers: Vec::new(),
         fired: Vec::new(),

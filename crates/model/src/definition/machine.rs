@@ -9,7 +9,7 @@ use super::schema::DataSchema;
 use crate::command::Send;
 use crate::expression::Expression;
 use crate::instance::{Status, Timer};
-use crate::{Timestamp, duration};
+use crate::{Instance, Timestamp, duration};
 
 /// One state.
 #[derive(Debug)]
@@ -42,6 +42,18 @@ impl State {
         timers.sort_by_key(|timer| timer.due);
         timers
     }
+
+    fn tell_chosen_by_data(&mut self) {
+        let is_open = |way: &Transition| way.guard.as_ref().is_none_or(Expression::is_same_for_all);
+        let same = |way: &Transition, other: &Transition| {
+            way.event != other.event || (is_open(other) && way.roles == other.roles)
+        };
+        let by_data: Vec<bool> =
+            self.transitions.iter().map(|way| self.transitions.iter().all(|other| same(way, other))).collect();
+        for (way, is_chosen_by_data) in self.transitions.iter_mut().zip(by_data) {
+            way.is_chosen_by_data = is_chosen_by_data;
+        }
+    }
 }
 
 /// One way on from a state.
@@ -64,6 +76,9 @@ pub(crate) struct Transition {
     pub(crate) roles: Vec<String>,
     /// How it commits; the same for all transitions of its event in its state.
     pub(crate) concurrency: Concurrency,
+    /// Whether it is the same for everybody which of its event's transitions is meant, and who may send it: the data alone
+    /// choose.
+    pub(crate) is_chosen_by_data: bool,
 }
 
 /// Where a transition leads back to.
@@ -96,7 +111,8 @@ impl Transition {
 }
 
 impl Machine {
-    pub(crate) fn new(initial: usize, states: Vec<State>) -> Self {
+    pub(crate) fn new(initial: usize, mut states: Vec<State>) -> Self {
+        states.iter_mut().for_each(State::tell_chosen_by_data);
         let by_name = states.iter().enumerate().map(|(at, state)| (state.name.clone(), at)).collect();
         let mut by_event: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, state) in states.iter().enumerate() {
@@ -135,6 +151,16 @@ impl Machine {
     /// Whether a transition names a lock.
     pub(crate) fn has_lock_keys(&self) -> bool {
         self.has_lock_keys
+    }
+
+    /// Whether a transition leads back.
+    pub(crate) fn has_returns(&self) -> bool {
+        self.states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some())
+    }
+
+    /// Whether the path of a run of this version is known: releases before kept it only where there are ways back.
+    pub(crate) fn knows_path(&self, instance: &Instance) -> bool {
+        instance.path_known || self.has_returns() || instance.state == self.states[self.initial].name
     }
 
     /// The states to which `transition` may lead back on the way that `path` is, the last one first; none for one that leads

@@ -66,6 +66,16 @@ pub(crate) fn begin() {
     IS_SPENT.set(false);
 }
 
+/// Answers a question beside the decision, from a purse of its own.
+pub(crate) fn aside<T>(question: impl FnOnce() -> T) -> T {
+    let (left, is_spent) = (LEFT.get(), IS_SPENT.get());
+    begin();
+    let answer = question();
+    LEFT.set(left);
+    IS_SPENT.set(is_spent);
+    answer
+}
+
 /// Pays for copying JSON: its members, and its texts.
 pub(super) fn charge_for_copy(value: &serde_json::Value) -> Result<(), ExecutionError> {
     use serde_json::Value;

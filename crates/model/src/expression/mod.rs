@@ -172,6 +172,11 @@ impl Expression {
         self.uses.iter().any(|used| is_event(&used.root)) || self.path.iter().any(|(root, _)| is_event(root))
     }
 
+    /// Whether it looks at neither who sends nor what is sent: then it is the same for everybody.
+    pub(crate) fn is_same_for_all(&self) -> bool {
+        !self.sees_event() && self.uses.iter().all(|used| used.root != Root::Actor)
+    }
+
     /// Whether it looks at who sends, and at nothing of them but the id: then it can be asked about anybody.
     pub(crate) fn sees_who_by_id(&self) -> bool {
         let mut actors = self.uses.iter().filter(|used| used.root == Root::Actor).peekable();

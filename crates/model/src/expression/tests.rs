@@ -34,6 +34,7 @@ impl World {
             delegations: Vec::new(),
             additions: Vec::new(),
             path: Vec::new(),
+            path_known: true,
             undo: None,
             timers: Vec::new(),
             fired: Vec::new(),

@@ -605,7 +605,7 @@ fn a_return_to_nowhere_collects_no_votes() {
         workflow: case
         initial: draft
         states:
-          draft: {on: {go: review, undo: {return: previous, approval: {quorum: 2}}}}
+          draft: {on: {go: review, undo: {return: previous, approval: {quorum: 2, delegation: true, add_approvers: true}}}}
           review: {on: {undo: {return: previous, approval: {quorum: 2}}, end: done}}
           done: {type: final}
         ",
@@ -614,6 +614,8 @@ fn a_return_to_nowhere_collects_no_votes() {
         r#"
         ann start -> started v1 draft
         ann undo -> act_refused: "undo" leads back to a state that the run has passed, and there is none
+        ann undo delegate=bob -> act_refused: "undo" leads back to a state that the run has passed, and there is none
+        ann undo add=bob -> act_refused: "undo" leads back to a state that the run has passed, and there is none
         ann go -> applied v2 review
         ann undo -> pending_approval v3 review, 1/2 ann
         bob undo -> applied v4 draft, by ann bob
@@ -660,4 +662,147 @@ fn the_history_tells_whose_votes_are_void() {
     let told: Vec<_> = told.into_iter().filter(|(_, hands)| !hands.is_empty()).collect();
     // A timer that has done nothing leaves them; what fills its own approval has used its votes up; a new visit has none.
     assert_eq!(told, [(4, "ann".to_owned()), (6, "bob".to_owned()), (10, "cid".to_owned())]);
+}
+
+/// Of an event's transitions one may do with fewer: that does not forget who was added to another.
+#[test]
+fn an_addition_outlives_what_stays() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve:
+                - {guard: has(event.note)}
+                - {target: done, approval: {quorum: 1, add_approvers: {roles: [manager]}}}
+          done: {type: final}
+        ",
+    );
+    case.run(
+        r#"
+        sam start -> started v1 review
+        mia[manager] approve add=zoe -> pending_approval v2 review, 0/2
+        ann approve data={"note":"x"} -> applied v3 review
+        ann approve -> pending_approval v4 review, 1/2 ann
+        zoe approve -> applied v5 done completed, by ann zoe
+        "#,
+    );
+}
+
+/// Where people choose the transition, by who they are, one who was added has no vote for another than it was for.
+#[test]
+fn an_addition_is_no_burden_where_it_cannot_be_fulfilled() {
+    for (guard, roles) in [("\"'director' in actor.roles\"", ""), ("data.n >= 10", "roles: [director], ")] {
+        let (first, second) = if roles.is_empty() {
+            (
+                format!("{{target: done, guard: {guard}, approval: {{quorum: 1}}}}"),
+                "{target: done, approval: {quorum: 2, add_approvers: {roles: [manager]}}}".to_owned(),
+            )
+        } else {
+            (
+                format!(
+                    "{{target: done, guard: {guard}, approval: {{quorum: 2, add_approvers: {{roles: [manager]}}}}}}"
+                ),
+                format!("{{target: done, {roles}approval: {{quorum: 1}}}}"),
+            )
+        };
+        let mut case = Case::new(&format!(
+            "
+            workflow: case
+            initial: review
+            states:
+              review: {{on: {{approve: [{first}, {second}], set: {{assign: {{n: event.n}}}}}}}}
+              done: {{type: final}}
+            "
+        ));
+        case.run(
+            r#"
+            sam start data={"n":10} -> started v1 review
+            mia[manager] approve add=zoe -> pending_approval v2 review, 0/3
+            sam set data={"n":5} -> applied v3 review
+            dan[director] approve -> applied v4 done completed, by dan
+            "#,
+        );
+    }
+}
+
+/// What cannot be told of the owner is no reason to refuse the hand's own vote.
+#[test]
+fn a_guard_that_cannot_tell_of_the_owner_leaves_the_own_vote() {
+    let mut case = guarded(
+        "data.limits[actor.id] >= 1",
+        "{quorum: 2, roles: [finance], delegation: true}}\n              limit: {assign: {limits: event.limits}",
+    );
+    case.run(
+        r#"
+        sam limit data={"limits":{"ann":5,"bob":5,"zoe":5}} -> applied v2 review
+        ann[finance] approve delegate=zoe -> pending_approval v3 review, 0/2
+        sam limit data={"limits":{"bob":5,"zoe":5}} -> applied v4 review
+        bob[finance] approve -> pending_approval v5 review, 1/2 bob
+        zoe[finance] approve -> applied v6 approved completed, by bob zoe
+        "#,
+    );
+}
+
+/// The owner is asked about as every voter is: of an event's transitions the first is meant whose guard holds.
+#[test]
+fn the_owner_is_judged_by_the_guards_before_too() {
+    let mut case = Case::new(
+        r#"
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve:
+                - {target: refused, guard: "actor.id == data.author"}
+                - {target: done, approval: {quorum: 1, roles: [finance], delegation: true}}
+              author: {assign: {author: event.author}}
+          refused: {type: final}
+          done: {type: final}
+        "#,
+    );
+    case.run(
+        r#"
+        sam start data={"author":"cid"} -> started v1 review
+        ann[finance] approve delegate=zoe -> pending_approval v2 review, 0/1
+        sam author data={"author":"ann"} -> applied v3 review
+        zoe approve -> act_refused: the guard "" refuses "ann", whose vote "zoe" holds
+        "#,
+    );
+}
+
+/// A question about somebody else is not paid by the command.
+#[test]
+fn asking_about_the_owner_leaves_the_purse_alone() {
+    let many: Vec<String> = (0..1_300).map(|n| format!("p{n}")).collect();
+    let mut case = guarded(
+        "data.items.all(i, i != actor.id)",
+        "{quorum: 2, of: '[data.one, data.two]', delegation: true}}\n              set: {assign: {items: event.items, one: event.one, two: event.two}",
+    );
+    let data = serde_json::json!({"items": many, "one": "ann", "two": "bob"});
+    case.run(&format!(
+        "
+        sam set data={data} -> applied v2 review
+        ann approve delegate=zoe -> pending_approval v3 review, 0/2
+        zoe approve -> pending_approval v4 review, 1/2 zoe
+        bob approve -> applied v5 approved completed, by zoe bob
+        "
+    ));
+}
+
+/// A guard that nobody passes for now says nothing of who is added.
+#[test]
+fn who_may_add_by_a_role_may_do_so_before_anybody_may_vote() {
+    let rule = "{quorum: 1, add_approvers: {roles: [manager]}}}\n              ready: {assign: {ready: 'true'}";
+    let mut case = guarded("has(data.ready) && actor.id != data.author", rule);
+    case.run(
+        r#"
+        mia[manager] approve add=zoe -> pending_approval v2 review, 0/2
+        sam ready -> applied v3 review
+        mia[manager] approve add=cid -> act_refused: the guard "has(data.ready) && actor.id != data.author" refuses "cid", who could not vote
+        "#,
+    );
 }

@@ -193,6 +193,56 @@ fn a_map_leads_past_no_further_approval() {
     }
 }
 
+/// What a run has passed is told by where it is, whatever it is known to have come by.
+#[test]
+fn a_map_goes_by_the_state_and_not_by_the_path() {
+    let machine = |states: &str| {
+        format!(
+            "{{workflow: case, initial: draft, states: {{draft: {{on: {{go: payment, direct: office, ok: {{target: packing, \
+            approval: {{quorum: 1}}}}}}}}, {states}, done: {{type: final}}}}}}"
+        )
+    };
+    let old = machine("payment: {on: {pay: office}}, office: {on: {end: done}}, packing: {on: {end: done}}");
+    let run = |ways: &str| {
+        let mut case = Case::new(&old);
+        case.run("ann start -> started v1 draft");
+        for (line, version) in ways.split(' ').zip(2..) {
+            let (event, to) = line.split_once('>').unwrap();
+            let by = if event == "ok" { ", by ann" } else { "" };
+            case.run(&format!("ann {event} -> applied v{version} {to}{by}"));
+        }
+        case
+    };
+    let paying =
+        "payment: {on: {pay: office}}, office: {on: {approve: {target: payment, approval: {quorum: 3}}, end: done}}"
+            .to_owned();
+    let paying = machine(&format!("{paying}, packing: {{on: {{end: done}}}}")).replace("go: payment, ", "");
+    let picking = "payment: {on: {pay: office}}, office: {on: {end: done}}, picking: {on: {on: packing}}, packing: {on: {end: done}}";
+    let picking = machine(picking).replace("target: packing", "target: picking");
+    let beside = machine(
+        "payment: {on: {pay: office}}, office: {on: {end: done}}, packing: {on: {end: done}}, safe: {on: {end: done}}",
+    )
+    .replace("direct: office", "direct: office, open: {target: safe, approval: {quorum: 3}}");
+    for (ways, new, from, to, may) in [
+        // It came by `payment`, but that now is behind an approval which it has not passed.
+        ("go>payment pay>office", &paying, "office", "payment", false),
+        // A stage under an approval that it has passed.
+        ("ok>packing", &picking, "packing", "picking", true),
+        ("direct>office", &picking, "office", "picking", false),
+        // Behind another approval.
+        ("ok>packing", &beside, "packing", "safe", false),
+    ] {
+        let mut case = run(ways);
+        for forgotten in [false, true] {
+            if forgotten {
+                case.current.as_mut().unwrap().path.clear();
+            }
+            let answer = judge(&case, &version(new, 4), migration(&[(from, to)]), 9);
+            assert_eq!(answer.is_ok(), may, "{from} > {to} of {new}: {answer:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_void_is_told_and_what_means_nothing() {
     let text = OLD.replace("quorum: 2", "quorum: 2, delegation: true, add_approvers: true");

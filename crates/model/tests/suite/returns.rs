@@ -128,6 +128,46 @@ fn whoever_was_moved_by_a_timer_knows_the_way_too() {
     case.run("cid send_back to=review -> applied v5 review");
 }
 
+/// As releases before kept an instance of a version without ways back.
+fn forget_path(case: &mut Case) {
+    let current = case.current.as_mut().unwrap();
+    current.path.clear();
+    current.path_known = false;
+}
+
+/// What is known only from somewhere on leads forward: it is on no path.
+#[test]
+fn a_path_begins_where_the_run_began() {
+    let old = without_returns().replace("again: legal", "again: legal\n      restart: draft\n      redo: review");
+    let new = WAYS
+        .replace("      note: {}", "      any: {return: any}")
+        .replace("  board: {on: {", "  board: {on: {any: {return: any}, ");
+    for (ways, passed) in [("redo", [""; 0].as_slice()), ("restart", &[]), ("restart submit", &["draft"])] {
+        let mut case = Case::new(&old);
+        case.run("ann start -> started v1 draft").run("ann skip -> applied v2 legal");
+        forget_path(&mut case);
+        for (way, version) in ways.split(' ').zip(3..) {
+            let to = match way {
+                "restart" => "draft",
+                _ => "review",
+            };
+            case.run(&format!("ann {way} data={{\"amount\":5}} -> applied v{version} {to}"));
+        }
+        case.migrate(&new, &[]);
+        let current = case.current.as_ref().unwrap();
+        // By an event, it is at least known from where.
+        let known = if ways == "redo" { &["legal"][..] } else { passed };
+        assert_eq!(current.path, known, "{ways}");
+    }
+    // A known path that is empty is not taken for one that is not known.
+    let mut case = at_legal();
+    let intake = WAYS.replace("draft", "intake").replace("      note: {}", "      any: {return: any}");
+    case.migrate(&intake, &[]);
+    case.run("cid send_back -> applied v5 review");
+    case.migrate(&intake.replace("cid", "dan"), &[]);
+    case.run("eve any -> act_refused: \"any\" leads back to a state that the run has passed, and there is none");
+}
+
 /// Instances written before paths were kept of all versions have none.
 #[test]
 fn a_run_without_a_path_returns_to_where_it_came_from() {
@@ -139,7 +179,7 @@ fn a_run_without_a_path_returns_to_where_it_came_from() {
         bob pass -> applied v3 legal
         "#,
     );
-    case.current.as_mut().unwrap().path.clear();
+    forget_path(&mut case);
     case.migrate(WAYS, &[]);
     case.run("cid send_back -> applied v5 review");
 }
