@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
 use crate::commands::act::{AddApproverArgs, DelegateArgs, RecallArgs};
@@ -57,6 +59,33 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Reads the command line; what is wrong with it, or its help, ends the process.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| explained(error).exit())
+    }
+}
+
+/// An error of the command line as it would be without the environment: its usage shows what is given there as if it had to be
+/// written.
+fn explained(error: clap::Error) -> clap::Error {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return error;
+    }
+    let bare = |command: clap::Command| command.mut_args(|argument| argument.env(Resettable::Reset));
+    let command = bare(Cli::command()).mut_subcommands(bare);
+    let mut error = command.try_get_matches().err().unwrap_or(error);
+    let stray = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(stray)) if error.kind() == ErrorKind::UnknownArgument => stray.clone(),
+        _ => return error,
+    };
+    if std::env::args().nth(1).is_some_and(|command| command == "apply") && !stray.starts_with('-') {
+        let tip = format!("a definition's file is given with -f: lockkeeper apply -f {stray}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 /// How the server is reached.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
@@ -100,8 +129,10 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Explain(ExplainArgs),
     /// Ends a run at once; its status becomes `terminated`.
+    #[command(after_help = "Example:\n  lockkeeper terminate purchase/po-1 --reason 'the supplier is gone'")]
     Terminate(CloseArgs),
     /// Ends a run on request; its status becomes `canceled`.
+    #[command(after_help = "Example:\n  lockkeeper cancel purchase/po-1 --reason 'ordered twice'")]
     Cancel(CloseArgs),
     Migrate(MigrateArgs),
     Lock(LockArgs),
@@ -116,7 +147,6 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())
@@ -199,6 +229,15 @@ mod tests {
         ] {
             let error = parse(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
             assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn examples_are_of_their_own_command() {
+        for command in Cli::command().get_subcommands() {
+            let Some(help) = command.get_after_help() else { continue };
+            let own = format!("lockkeeper {}", command.get_name());
+            assert!(help.to_string().contains(&own), "{own}: {help}");
         }
     }
 

@@ -26,8 +26,6 @@ mod target;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::{Cli, Command};
 use crate::client::Client;
 use crate::commands::Context;
@@ -35,7 +33,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let output = Output::new(cli.output);
     match run(cli, &output) {
         Ok(code) => code,

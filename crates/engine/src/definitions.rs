@@ -262,7 +262,7 @@ impl Definitions {
             }
         };
         let found = self.version(workflow, version).await;
-        if matches!(found, Err(Refusal::UnknownWorkflow { .. })) {
+        if matches!(found, Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownVersion { .. })) {
             // Of an earlier life, in which there was such a version.
             self.forget_newest(workflow);
         }
@@ -292,18 +292,14 @@ impl Definitions {
     }
 
     async fn unknown(&self, workflow: &WorkflowName, version: Option<i64>) -> Refusal {
-        let known = match version {
-            Some(_) => match self.store.read(&codec::definition_record(workflow)).await {
-                Ok(Some(record)) => vec![format!("its versions 1 to {}", record.version)],
-                _ => Vec::new(),
-            },
-            None => known_names(&*self.store, codec::DEFINITION_SPACE, ListOrder::Id).await,
+        let workflow_name = workflow.to_string();
+        let Some(version) = version else {
+            let known = known_names(&*self.store, codec::DEFINITION_SPACE, ListOrder::Id).await;
+            return Refusal::UnknownWorkflow { workflow: workflow_name, known };
         };
-        let workflow = match version {
-            Some(version) => format!("{workflow} version {version}"),
-            None => workflow.to_string(),
-        };
-        Refusal::UnknownWorkflow { workflow, known }
+        let record = self.store.read(&codec::definition_record(workflow)).await;
+        let newest = record.ok().flatten().map(|record| record.version);
+        Refusal::UnknownVersion { workflow: workflow_name, version, newest }
     }
 }
 

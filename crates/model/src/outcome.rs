@@ -154,6 +154,16 @@ pub enum Refusal {
         /// Some of those that exist.
         known: Vec<String>,
     },
+    /// No such version of a workflow.
+    #[error("workflow {workflow:?} has no version {version}{}", newest.map(|n| format!("; it has versions 1 to {n}")).unwrap_or_default())]
+    UnknownVersion {
+        /// The workflow.
+        workflow: String,
+        /// What was asked for.
+        version: i64,
+        /// The newest that there is; none: there is no such workflow at all, or the store did not say.
+        newest: Option<i64>,
+    },
     /// No such instance.
     #[error("workflow {workflow:?} has no instance {id:?}{}", naming("; it has, among others,", known))]
     UnknownInstance {
@@ -386,7 +396,7 @@ impl Refusal {
             Self::Malformed { .. } => "LK0001",
             Self::Unauthenticated { .. } => "LK0002",
             Self::NotPermitted { .. } => "LK0003",
-            Self::UnknownWorkflow { .. } => "LK0004",
+            Self::UnknownWorkflow { .. } | Self::UnknownVersion { .. } => "LK0004",
             Self::UnknownInstance { .. } => "LK0005",
             Self::TooLarge { .. } => "LK0006",
             Self::StateMismatch { .. } => "LK0007",
@@ -417,7 +427,7 @@ impl Refusal {
             Self::Malformed { .. } => "malformed",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::NotPermitted { .. } => "not_permitted",
-            Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::UnknownWorkflow { .. } | Self::UnknownVersion { .. } => "unknown_workflow",
             Self::UnknownInstance { .. } => "unknown_instance",
             Self::TooLarge { .. } => "too_large",
             Self::StateMismatch { .. } => "state_mismatch",

@@ -18,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{Gate, gate};
+use crate::headers;
 use crate::limits::{BACKUPS_MAX, BODIES_BYTES_MAX, BODY_BYTES_MAX, FEED_STREAMS_MAX, HANDING_BACK_MAX, REQUESTS_MAX};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -136,7 +137,9 @@ fn api() -> OpenApiRouter<AppState> {
 
 /// The OpenAPI 3.1 document of the server.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().into_openapi()
+    let mut document = api().into_openapi();
+    headers::describe(&mut document);
+    document
 }
 
 /// The whole service.

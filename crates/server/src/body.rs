@@ -10,7 +10,9 @@ use axum::http::{HeaderMap, header};
 use lockkeeper_model::Refusal;
 use lockkeeper_model::limits::KEY_BYTES_MAX;
 use lockkeeper_model::names::check_text;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize as _, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::app::AppState;
 use crate::limits::{BODY_BYTES_MAX, BODY_DISCARDED_MAX, REQUEST_READ_MAX};
@@ -114,10 +116,27 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let Raw(bytes) = Raw::from_request(request, state).await?;
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        only_object(text)?;
         serde_json::from_slice(text)
             .map(Self)
             .map_err(|error| malformed(format!("the body is not as expected: {error}")))
     }
+}
+
+/// Refuses a list: serde would take one for an object whose fields are given in the order in which they are declared.
+fn only_object(text: &[u8]) -> Result<(), Problem> {
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => {
+            Err(malformed("the body is not as expected: it is a list, and an object is wanted, at line 1 column 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a list of objects, none of which may be given as a list of its fields.
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let given: Vec<Map<String, Value>> = Vec::deserialize(deserializer)?;
+    given.into_iter().map(|one| serde_json::from_value(Value::Object(one)).map_err(D::Error::custom)).collect()
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {

@@ -10,6 +10,7 @@ mod body;
 mod closed;
 mod connections;
 mod explanation;
+mod headers;
 mod lock_problem;
 mod node;
 mod path;

@@ -64,7 +64,9 @@ pub(crate) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Malformed { .. } => StatusCode::BAD_REQUEST,
         Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
         Refusal::NotPermitted { .. } => StatusCode::FORBIDDEN,
-        Refusal::UnknownWorkflow { .. } | Refusal::UnknownInstance { .. } => StatusCode::NOT_FOUND,
+        Refusal::UnknownWorkflow { .. } | Refusal::UnknownVersion { .. } | Refusal::UnknownInstance { .. } => {
+            StatusCode::NOT_FOUND
+        }
         Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::StateMismatch { .. }
         | Refusal::VersionMismatch { .. }
@@ -114,6 +116,9 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
     let details = match refusal {
         Refusal::NotPermitted { roles, .. } => json!({ "roles": roles }),
         Refusal::UnknownWorkflow { workflow, known } => json!({ "workflow": workflow, "known": known }),
+        Refusal::UnknownVersion { workflow, version, newest } => {
+            json!({ "workflow": workflow, "version": version, "newest": newest })
+        }
         Refusal::UnknownInstance { workflow, id, known } => json!({ "workflow": workflow, "id": id, "known": known }),
         Refusal::TooLarge { what, limit, actual } => json!({ "what": what, "limit": limit, "actual": actual }),
         Refusal::StateMismatch { expected, actual, reason, ended: None } => {

@@ -185,6 +185,70 @@ pub(crate) struct ProblemView {
     outcome: String,
     /// Whether the very same request may succeed when sent again.
     retryable: bool,
+    #[serde(flatten)]
+    more: RefusalFields,
+}
+
+/// What outcomes tell besides; which of them an outcome has is on its page in docs/errors.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what crate::problem writes, for the OpenAPI document")]
+pub(crate) struct RefusalFields {
+    /// Any of these roles would do.
+    roles: Option<Vec<String>>,
+    workflow: Option<String>,
+    id: Option<String>,
+    /// The version of a workflow that was asked for.
+    version: Option<i64>,
+    /// The newest version of it.
+    newest: Option<i64>,
+    /// Some names that exist.
+    known: Option<Vec<String>>,
+    /// What is too large, or is not known.
+    what: Option<String>,
+    limit: Option<u64>,
+    /// The state, or the version, that the sender expected.
+    expected: Option<Value>,
+    /// What it is instead; of what is too large, its size.
+    actual: Option<Value>,
+    reason: Option<Value>,
+    /// How the run has ended.
+    run_status: Option<String>,
+    run: Option<Uuid>,
+    current: Option<Value>,
+    attempts: Option<u32>,
+    strategy: Option<String>,
+    resource: Option<String>,
+    fence: Option<i64>,
+    last: Option<i64>,
+    waited_ms: Option<u64>,
+    state: Option<String>,
+    states: Option<Value>,
+    key: Option<String>,
+    guard: Option<Value>,
+    expression: Option<Value>,
+    name: Option<String>,
+    events: Option<Vec<String>>,
+    /// What is wrong with a definition, each with its place.
+    problems: Option<Vec<Value>>,
+    /// Of several moves, the one that was refused.
+    failed_index: Option<usize>,
+    /// Whether several moves were to take effect together.
+    atomic: Option<bool>,
+    /// What each of several moves came to.
+    results: Option<Vec<Value>>,
+    lease: Option<String>,
+    /// Since when another has the lock, or had it.
+    since: Option<Value>,
+    /// Who has the lock, or waits for it first.
+    holder: Option<Value>,
+    host: Option<Value>,
+    /// Whether that one has it.
+    holds: Option<bool>,
+    waiters: Option<Value>,
+    /// Who waits for whom.
+    cycle: Option<Value>,
+    /// How the lease of this attempt has ended.
+    ended: Option<Value>,
 }
 
 impl From<Success> for SuccessView {

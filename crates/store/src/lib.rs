@@ -231,7 +231,8 @@ pub trait Store: Send + Sync + 'static {
         std::env::temp_dir()
     }
 
-    /// Answers once the store can take a write.
+    /// Answers once the store can take a write. Where a full disk would show only then, a write is tried, at most once a
+    /// second; the answer may be so old.
     ///
     /// # Errors
     /// [`CommitError::Unavailable`] with the reason.

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::cli::ConnectionArgs;
-use crate::client::Client;
+use crate::client::{CallError, Client};
 use crate::failure::Failure;
 use crate::lock_run::{Signals, survive_file_limits};
 use crate::output::Output;
@@ -165,6 +165,8 @@ async fn download(connection: &ConnectionArgs, partial: &Path, bar: &ProgressBar
     let mut file = File::options().write(true).open(partial).map_err(|error| unwritable(partial, &error))?;
     let mut response = match client.post_for_file("/v1/backup", SILENCE_MAX).await {
         Ok(response) => response,
+        // Nothing comes of a backup that nobody receives: there is nothing to look for.
+        Err(CallError::Lost(detail)) => return Err(cut_short(&detail)),
         Err(error) => return Err(client.failure(error)),
     };
     let bytes = response.content_length();
@@ -181,7 +183,7 @@ async fn download(connection: &ConnectionArgs, partial: &Path, bar: &ProgressBar
                 bar.inc(piece.len() as u64);
             }
             Ok(None) => break,
-            Err(error) => return Err(Failure::failed(format!("the backup was cut short: {error}; try again"))),
+            Err(error) => return Err(cut_short(&error)),
         }
     }
     file.flush().map_err(|error| unwritable(partial, &error))
@@ -194,6 +196,10 @@ fn beside(file: &Path) -> Result<Scratch, Failure> {
         return Err(Failure::usage(format!("{}: give the name of a file", file.display())));
     }
     Scratch::new(folder_of(file)).map_err(|error| unwritable(file, &error))
+}
+
+fn cut_short(error: &dyn std::fmt::Display) -> Failure {
+    Failure::failed(format!("the backup was cut short: {error}; nothing was written: try again"))
 }
 
 fn folder_of(file: &Path) -> &Path {

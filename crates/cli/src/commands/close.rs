@@ -22,7 +22,6 @@ pub(crate) enum Ending {
 
 /// Which run is ended, and why.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lockkeeper cancel purchase/po-1 --reason 'ordered twice'")]
 pub(crate) struct CloseArgs {
     /// The instance.
     #[arg(value_name = "WORKFLOW/ID")]

@@ -72,10 +72,13 @@ fn states(item: &Value) -> String {
     if from == field::NOTHING || from == to { to } else { format!("{from} > {to}") }
 }
 
-/// The id, its roles in brackets.
+/// The id, its roles in brackets; before it the token that acted as this actor, where it is another.
 fn actor(item: &Value) -> String {
-    let (id, roles) = (field::text(item, "actor"), field::list(item, "roles"));
-    if roles == field::NOTHING { id } else { format!("{id} ({roles})") }
+    let (mut actor, roles) = (field::text(item, "actor"), field::list(item, "roles"));
+    if roles != field::NOTHING {
+        actor = format!("{actor} ({roles})");
+    }
+    if field::is_given(item, "via") { format!("{} as {actor}", field::text(item, "via")) } else { actor }
 }
 
 fn detail(item: &Value) -> String {
@@ -126,6 +129,13 @@ mod tests {
         let row = row(&item);
         assert_eq!(row[..6], ["4", "2026-11-29 13:57:18Z", "move", "approve", "review > approved", "eve (manager)"]);
         assert!(row[6].starts_with("approved by bob, eve; {\"note\":\"xxx") && row[6].ends_with('…'), "{}", row[6]);
+    }
+
+    #[test]
+    fn a_token_that_acts_as_another_is_named() {
+        let item = json!({"version": 2, "kind": "move", "event": "go", "from": "a", "to": "b", "actor": "ann",
+            "roles": ["clerk"], "via": "gateway", "at": "x"});
+        assert_eq!(row(&item)[5], "gateway as ann (clerk)");
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(crate) enum Status {
     Failed,
     Canceled,
     Terminated,
+    TimedOut,
 }
 
 /// Reads `--limit`.
@@ -105,4 +106,16 @@ fn row(args: &ListArgs, item: &Value) -> Vec<String> {
         field::text(item, "version"),
         field::time(item, "updated_at"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_those_of_the_model() {
+        let known: Vec<&str> = lockkeeper_model::Status::ALL.iter().map(|status| status.as_str()).collect();
+        let named = Status::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        assert_eq!(named.map(|value| value.get_name().to_owned()).collect::<Vec<_>>(), known);
+    }
 }

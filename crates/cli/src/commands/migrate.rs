@@ -120,6 +120,12 @@ async fn all(args: &MigrateArgs, context: &Context<'_>) -> Result<(), Failure> {
             }
             Err(failure) => {
                 progress.end();
+                // What is done is done, and nobody else tells of it.
+                if !rows.is_empty() {
+                    print(args, context, &rows)?;
+                }
+                let left = items.len() - rows.len();
+                context.output.note(&format!("{left} of {} instances were not come to, or nobody knows", items.len()));
                 return Err(failure);
             }
         }

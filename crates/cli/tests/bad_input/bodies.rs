@@ -42,13 +42,34 @@ async fn malformed_json_is_refused_with_its_place() {
         }
         let detail = post(&api, &path, &format!("{good}\n{{}}")).await.detail(400, "malformed");
         assert!(detail.contains("line 2 column 1"), "{door}: {detail}");
-        for body in ["[]", "7", "null", "\"text\"", "[{\"event\":\"submit\"}]"] {
+        // Fields in the order in which they are declared somewhere are no object.
+        let lists =
+            ["[]", "[\"submit\"]", " [\"submit\",null,null,null,null,null,{},null,null,null,{},null,null,null]"];
+        for body in lists.into_iter().chain(["7", "null", "\"text\"", "[{\"event\":\"submit\"}]", "[\"r\",null,null]"])
+        {
             post(&api, &path, body).await.problem(400, "malformed");
         }
         let nested = format!("{{\"data\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000));
         post(&api, &path, &nested).await.problem(400, "malformed");
     }
     assert_eq!(api.instance("item", "i").await["version"], 1);
+}
+
+/// Doors of locks, of tokens and of operations.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_fields_is_no_object_at_any_door() {
+    let (_store, _server, api) = begin().await;
+    for (path, body) in [
+        ("/v1/locks/r/acquire", r#"["ann","try-1",5000,null,null,null,null]"#),
+        ("/v1/locks/acquire", r#"[[{"name":"r"}],"ann","try-1",5000,null,null]"#),
+        ("/v1/locks/acquire", r#"{"resources":[["r",null,null]],"owner":"ann","attempt":"try-1","ttl_ms":5000}"#),
+        ("/v1/tokens", r#"["ann",[],null]"#),
+        ("/v1/workflows/item/purge", r#"["2026-01-01T00:00:00Z",null,null,null]"#),
+        (&instance("item", "i", "/migrate"), r#"["r",null,null,null,null,{},false]"#),
+    ] {
+        let answer = post(&api, path, body).await;
+        answer.problem(400, "malformed");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

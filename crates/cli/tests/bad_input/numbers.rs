@@ -97,6 +97,8 @@ async fn numbers_of_the_protocol_are_checked(world: World) {
     }
     let version = api.get("/v1/workflows/item?version=99").await;
     assert!(version.detail(404, "unknown_workflow").contains("versions 1 to 1"), "{version:?}");
+    let document = version.problem(404, "unknown_workflow");
+    assert_eq!((document["version"].is_i64(), &document["newest"], document.get("known")), (true, &json!(1), None));
     for version in ["0", "-1", "9223372036854775807", "-9223372036854775808"] {
         api.get(&format!("/v1/workflows/item?version={version}")).await.problem(404, "unknown_workflow");
     }

@@ -97,3 +97,13 @@ fn refusals_are_problem_documents_for_scripts() {
         assert_eq!(problem[field], expected, "{problem}");
     }
 }
+
+/// The server's address comes from the environment here: nobody has to write it.
+#[test]
+fn usage_shows_what_is_to_be_written() {
+    let (_store, _server, cli) = begin("ticket");
+    let said = cli.run(&["show"]);
+    assert!(said.failed(2).contains("Usage: lockkeeper show") && !said.err.contains("--url"), "{said:?}");
+    let said = cli.run(&["apply", "ticket.yaml"]);
+    assert!(said.failed(2).contains("lockkeeper apply -f ticket.yaml"), "{said:?}");
+}

@@ -96,6 +96,11 @@ async fn problems_are_whole() {
         }
     }
     let mut codes = BTreeSet::new();
+    let schemas = &document["components"]["schemas"];
+    let view = &schemas["ProblemView"];
+    let parts = view["allOf"].as_array().into_iter().flatten().chain([view, &schemas["RefusalFields"]]);
+    let documented: Vec<&str> =
+        parts.filter_map(|part| part["properties"].as_object()).flatten().map(|(name, _)| name.as_str()).collect();
     for answer in &answers {
         let document = answer.json();
         assert_eq!(answer.media_type(), "application/problem+json", "{answer:?}");
@@ -104,6 +109,9 @@ async fn problems_are_whole() {
             assert!(!document[field].is_null(), "{field}: {answer:?}");
         }
         assert_eq!(document["status"], answer.status, "{answer:?}");
+        for field in document.as_object().unwrap().keys() {
+            assert!(documented.contains(&field.as_str()), "{field} is told and not documented: {answer:?}");
+        }
         codes.insert(document["code"].as_str().unwrap().to_owned());
     }
     assert!(codes.len() >= 15, "many kinds were seen: {codes:?}");

@@ -97,6 +97,26 @@ fn every_operation_says_what_it_does_and_how_it_fails() {
 }
 
 #[test]
+fn headers_of_answers_are_told() {
+    let document = document();
+    let mut seen = std::collections::BTreeSet::new();
+    for operation in operations(&document) {
+        let name = format!("{} {}", operation.method, operation.path);
+        let takes_key =
+            operation.body["parameters"].as_array().into_iter().flatten().any(|p| p["name"] == "Idempotency-Key");
+        for (status, response) in operation.body["responses"].as_object().unwrap() {
+            let has = |header: &str| response["headers"][header]["schema"].is_object();
+            assert_eq!(has("Idempotency-Replayed"), takes_key && status.starts_with('2'), "{name} {status}");
+            assert!(has("Retry-After") || !["default", "429", "503"].contains(&status.as_str()), "{name} {status}");
+            if has("Location") {
+                seen.insert(format!("{name} {status}"));
+            }
+        }
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["POST /v1/workflows/{workflow}/instances 201"]);
+}
+
+#[test]
 fn every_reference_leads_somewhere() {
     fn check(document: &Value, value: &Value) {
         match value {

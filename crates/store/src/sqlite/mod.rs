@@ -22,6 +22,7 @@
 //! | `forget` | what retention takes away |
 //! | `lease`, `lease_list` | leases: the law's table, and what is told of it |
 //! | `backup` | the whole store as one sealed file, and back |
+//! | `probe` | whether the file takes writes, as last tried |
 //! | `checkpoint` | moving the log into the file |
 //! | `failure` | what an error of SQLite means, and which of them end the process |
 //! | `readers` | the pool of reading connections |
@@ -43,6 +44,7 @@ mod list;
 mod lock_file;
 mod options;
 mod place;
+mod probe;
 mod queries;
 mod queue;
 mod readers;

@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_dropped_task_says_what_is_known() {
-        let (task, mut arrival) = Task::new(Ping);
+        let (task, mut arrival) = Task::new(Ping { writes: false });
         drop(task);
         assert!(matches!(arrival.try_recv(), Ok(Err(CommitError::Unavailable(_)))));
 
-        let (mut task, mut arrival) = Task::new(Ping);
+        let (mut task, mut arrival) = Task::new(Ping { writes: false });
         task.mark_sent();
         drop(task);
         assert!(matches!(arrival.try_recv(), Ok(Err(CommitError::Unknown(_)))));

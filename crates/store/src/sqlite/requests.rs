@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::change::{self, Checked};
 use super::queue::{Effect, Request};
-use super::{alarms, fences};
+use super::{alarms, fences, schema};
 use crate::limits::PURGE_MAX;
 use crate::{Alarm, AllVerdict, ChangeSet, RecordKey, Timestamp, Verdict, verify};
 
@@ -54,8 +54,11 @@ pub(super) struct SetAlarm {
     pub(super) alarm: Alarm,
 }
 
-/// Show that a transaction can be begun.
-pub(super) struct Ping;
+/// Show that a transaction can be begun, and committed if it is to write.
+pub(super) struct Ping {
+    /// Whether it is to write.
+    pub(super) writes: bool,
+}
 
 impl Request for CommitOne {
     type Answer = Verdict;
@@ -179,8 +182,13 @@ impl Request for Ping {
         0
     }
 
-    /// That there is a transaction to do it in is the answer.
-    fn perform(&self, _connection: &Connection) -> rusqlite::Result<((), Effect)> {
-        Ok(((), Effect::Nothing))
+    /// That it is done is the answer. What is written is a number of the file's first page that it has already: SQLite writes
+    /// the page to its log and syncs it all the same, and nothing has changed.
+    fn perform(&self, connection: &Connection) -> rusqlite::Result<((), Effect)> {
+        if !self.writes {
+            return Ok(((), Effect::Nothing));
+        }
+        connection.pragma_update(None, "user_version", schema::KNOWN)?;
+        Ok(((), Effect::Wrote))
     }
 }

@@ -16,6 +16,7 @@ use super::forget::ForgetSome;
 use super::lease::ChangeLeases;
 use super::lock_file::LockFile;
 use super::options::SqliteOptions;
+use super::probe::Probe;
 use super::readers::Readers;
 use super::requests::{CommitAll, CommitOne, FenceFloor, Ping, Purge, PurgeFences, PurgeLeases, SetAlarm};
 use super::row_locks::{Held, Rows};
@@ -47,6 +48,7 @@ pub struct SqliteStore {
     ended: Arc<Ended>,
     clock: StoreClock,
     claims: Arc<Claims>,
+    probe: Probe,
     /// Fences are above this one: what the file keeps, and the moment in which it was opened, so that a file that was put
     /// back from a backup does not give out again what it has forgotten.
     fence_floor: i64,
@@ -86,6 +88,7 @@ impl SqliteStore {
             ended,
             clock: options.clock,
             claims: Arc::default(),
+            probe: Probe::default(),
             fence_floor,
             woken: broadcast::Sender::new(WOKEN_KEPT),
         })
@@ -228,7 +231,17 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), CommitError> {
-        self.writer.submit(Ping).await
+        let begun = Instant::now();
+        let last = self.probe.last(begun);
+        if let Some(Err(error)) = last {
+            return Err(error);
+        }
+        let writes = last.is_none();
+        let answer = self.writer.submit(Ping { writes }).await;
+        if writes {
+            self.probe.note(begun, &answer);
+        }
+        answer
     }
 
     async fn close(&self) {

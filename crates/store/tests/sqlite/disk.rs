@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use lockkeeper_store::{CommitError, Store, Verdict};
 
@@ -11,6 +12,9 @@ use crate::process::{COMMIT_FOREVER, LOSE_THE_DISK, MEET_A_FULL_DISK, Process, a
 use crate::tools::{key, next, open};
 
 const SIGABRT: i32 = 6;
+
+/// How often a readiness that is to change is looked at.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Compiles the shim into `folder`. The same compiler has built SQLite, so there is one.
 fn shim(folder: &Path) -> PathBuf {
@@ -101,14 +105,23 @@ pub(crate) async fn meet_a_full_disk(path: &Path) {
 
     assert_eq!(store.commit(next(&small, 0)).await, Ok(Verdict::Committed));
     println!("ack small 1");
+    assert_eq!(store.ping().await, Ok(()));
     fs::write(trigger_beside(path), "").expect("the disk is full");
     assert!(full(store.commit(next(&small, 1)).await));
+    // What was told a moment ago may be told once more.
+    while store.ping().await.is_ok() {
+        tokio::time::sleep(LOOK).await;
+    }
     assert!(full(store.commit(spilling.clone()).await));
     assert!(full(store.commit(next(&small, 1)).await));
     let read = store.read(&small).await.expect("reads go on").expect("a record");
     assert_eq!(read.version, 1);
     assert!(matches!(store.commit(next(&small, 0)).await, Ok(Verdict::Lost(Some(_)))), "refusals need no disk");
+    assert!(store.ping().await.is_err());
     fs::remove_file(trigger_beside(path)).expect("there is room again");
+    while store.ping().await.is_err() {
+        tokio::time::sleep(LOOK).await;
+    }
     assert_eq!(store.commit(next(&small, 1)).await, Ok(Verdict::Committed));
     println!("ack small 2");
     assert_eq!(store.read(&large).await, Ok(None));

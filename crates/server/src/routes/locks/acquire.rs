@@ -27,6 +27,7 @@ use crate::views::ProblemView;
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireAllBody {
     /// 1 to 100 names; one that is given twice is asked for once, in the stricter mode.
+    #[serde(deserialize_with = "body::objects")]
     resources: Vec<ClaimBody>,
     /// Who asks, for people and for finding deadlocks: one flow of work (a job, a thread), which waits for one thing at
     /// a time.
