@@ -16,7 +16,7 @@ use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 use regex::Regex;
 
-use super::{mixed, values};
+use super::values;
 use crate::limits::EXPRESSION_STEPS_MAX;
 
 /// `@range(collection, parts)`: a collection about to be looped over by a body of so many parts; of a map, its keys in
@@ -165,7 +165,11 @@ fn add<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executio
         None => weight_by(value.as_ref(), copy_weight),
     };
     charge(written(&left).saturating_add(written(&right)))?;
-    mixed::add(&left, &right)
+    let Some(adder) = left.as_adder() else {
+        let types = [&left, &right].map(|value| value.get_type().name().to_owned());
+        return Err(ExecutionError::no_such_overload("_+_", types.to_vec()));
+    };
+    Ok(CowVal::Owned(adder.add(right.as_ref())?.into_owned()))
 }
 
 fn copy<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {

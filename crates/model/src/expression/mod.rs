@@ -7,7 +7,6 @@ mod analysis;
 mod bounds;
 pub(crate) mod cost;
 pub(crate) mod kinds;
-mod mixed;
 mod pricing;
 mod purpose;
 #[cfg(test)]
@@ -75,7 +74,7 @@ enum Root {
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib().with_optional_support(false);
-    let declared = cost::declare(&mut env).and_then(|()| mixed::declare(&mut env));
+    let declared = cost::declare(&mut env);
     debug_assert!(declared.is_ok(), "the names are our own: {declared:?}");
     Arc::new(env)
 });

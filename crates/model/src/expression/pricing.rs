@@ -1,5 +1,4 @@
-//! Rewriting an expression so that whatever may loop, copy or grow pays for it: see [`super::cost`]; and so that numbers
-//! of both kinds can be mixed: see [`super::mixed`].
+//! Rewriting an expression so that whatever may loop, copy or grow pays for it: see [`super::cost`].
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use regex::Regex;
@@ -7,7 +6,6 @@ use regex::Regex;
 use super::Root;
 use super::analysis::{compile_pattern, literal_text};
 use super::cost::{ADD, COPY, KEY, LENGTH, MATCH, RANGE, SCAN, WEIGH};
-use super::mixed::{MINUS, OVER, PLUS, TIMES};
 
 /// The variable that the n-th pattern is bound to; no text can spell it.
 pub(super) fn pattern_name(n: usize) -> String {
@@ -81,11 +79,6 @@ fn pay_for_call(call: &mut CallExpr, patterns: &mut Vec<Regex>) {
         (operators::ADD, [left, right]) if may_grow(left, right) => {
             call.func_name = ADD.to_owned();
         }
-        // What a loop appends to is left to the interpreter, which knows how.
-        (operators::ADD, [left, _]) if !is_accumulator(left) => call.func_name = PLUS.to_owned(),
-        (operators::SUBSTRACT, [_, _]) => call.func_name = MINUS.to_owned(),
-        (operators::MULTIPLY, [_, _]) => call.func_name = TIMES.to_owned(),
-        (operators::DIVIDE, [_, _]) => call.func_name = OVER.to_owned(),
         (
             operators::EQUALS
             | operators::NOT_EQUALS
@@ -161,7 +154,6 @@ fn is_small(node: &IdedExpr) -> bool {
                     | operators::CONDITIONAL
                     | operators::INDEX
                     | ADD
-                    | PLUS
                     | COPY
                     | KEY
                     | LENGTH

@@ -143,23 +143,6 @@ fn expressions_mean_what_cel_says() {
     }
 }
 
-/// Whether somebody writes `3` or `3.0` makes no difference, on either side.
-#[test]
-fn whole_numbers_and_fractions_can_be_mixed() {
-    let world = ordinary();
-    for (text, expected) in [
-        ("[2 + 0.5, 0.5 + 2, 2 - 0.5, 0.5 - 2]", json!([2.5, 2.5, 1.5, -1.5])),
-        ("[3 * 0.5, 0.5 * 3, 3 / 2.0, 3.0 / 2, 3 / 2]", json!([1.5, 1.5, 1.5, 1.5, 1])),
-        ("[data.n, 1].map(x, x * 1.5 + 1)[1]", json!(2.5)),
-        ("(data.n + 0.5) - 0.5 == data.n && data.n * 1.0 == data.n", json!(true)),
-        ("[1, 2] + [3]", json!([1, 2, 3])),
-        ("'a' + 'b'", json!("ab")),
-    ] {
-        assert_eq!(world.evaluate(text), Ok(expected), "{text}");
-    }
-    assert!(world.evaluate("1 / 0.0").unwrap_err().contains("no finite number"));
-}
-
 #[test]
 fn what_cannot_be_evaluated_is_an_error_and_says_why() {
     let world = ordinary();
@@ -172,9 +155,7 @@ fn what_cannot_be_evaluated_is_an_error_and_says_why() {
         ("event.items[0]", "there is no field \"items\""),
         ("data.items[9]", "the index is past the end of the list"),
         ("data.n + data.name", "cannot add int and string"),
-        ("data.n - data.name", "cannot sub int and string"),
-        ("data.name * 1.5", "cannot mul string and float"),
-        ("1.5 / data.name", "cannot div float and string"),
+        ("data.n + 1.0", "cannot add int and float"),
         ("data.n / 0", "division by zero"),
         ("data.n % 0", "remainder by zero"),
         ("data.n.x + 1", "found no matching overload for '_._'"),
