@@ -3,6 +3,7 @@
 
 mod approval_checks;
 mod approval_entitled;
+mod approval_hands;
 mod approval_owners;
 mod approval_properties;
 mod approval_reach;
