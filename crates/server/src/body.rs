@@ -1,5 +1,7 @@
 //! Bodies, queries and headers as typed values; what cannot be read is a `malformed` problem that says where.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::pin::Pin;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -10,9 +12,9 @@ use axum::http::{HeaderMap, header};
 use lockkeeper_model::Refusal;
 use lockkeeper_model::limits::KEY_BYTES_MAX;
 use lockkeeper_model::names::check_text;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize as _, Deserializer};
-use serde_json::{Map, Value};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::app::AppState;
 use crate::limits::{BODY_BYTES_MAX, BODY_DISCARDED_MAX, REQUEST_READ_MAX};
@@ -135,8 +137,31 @@ fn only_object(text: &[u8]) -> Result<(), Problem> {
 
 /// Reads a list of objects, none of which may be given as a list of its fields.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let given: Vec<Map<String, Value>> = Vec::deserialize(deserializer)?;
-    given.into_iter().map(|one| serde_json::from_value(Value::Object(one)).map_err(D::Error::custom)).collect()
+    let given: Vec<Object<T>> = Vec::deserialize(deserializer)?;
+    Ok(given.into_iter().map(|Object(one)| one).collect())
+}
+
+/// What is given as an object, and not as a list of its fields.
+struct Object<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}
+
+struct Fields<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for Fields<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields))
+    }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {

@@ -80,6 +80,12 @@ fn begin(folder: &Path) -> io::Result<Option<File>> {
     match lock.try_lock() {
         Ok(()) => {}
         Err(fs::TryLockError::WouldBlock) => return Ok(None),
+        // Some network file systems have no locks. A sweep finds the same, and takes it for somebody's.
+        Err(fs::TryLockError::Error(error))
+            if matches!(
+                error.raw_os_error().map(rustix::io::Errno::from_raw_os_error),
+                Some(rustix::io::Errno::NOLCK | rustix::io::Errno::OPNOTSUPP)
+            ) => {}
         Err(fs::TryLockError::Error(error)) => return Err(error),
     }
     // From here on nobody else can have the lock; but somebody may have had it, and have removed what it is in.

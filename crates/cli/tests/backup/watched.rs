@@ -1,6 +1,6 @@
 //! Who watches is told when the store begins another life.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
@@ -28,9 +28,18 @@ impl Watch {
         self.lines.next().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
     }
 
-    fn end(self) -> (Option<i32>, String) {
-        let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
     }
 }
 

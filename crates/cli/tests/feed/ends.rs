@@ -7,7 +7,8 @@ use std::process::Stdio;
 use crate::support::program::command;
 
 /// The head of a stream, and one event of it.
-const BEGIN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const BEGIN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
+                     connection: close\r\n\r\n";
 
 /// A request to the server: what was asked, and where the answer goes.
 fn accept(listener: &TcpListener) -> (String, TcpStream) {

@@ -56,8 +56,13 @@ impl Recorded for Addition {
 pub(crate) fn forget(instance: &mut Instance, transition: &Transition) {
     instance.votes.retain(|vote| !vote.is_for(transition));
     instance.delegations.retain(|delegation| !delegation.is_for(transition));
+    // Whoever was added has agreed; but not where nobody was asked.
     let place = (transition.event.as_str(), transition.position);
-    instance.additions.retain(|addition| addition.place() != place);
+    let is_over = |addition: &Addition| match transition.approval {
+        Some(_) => addition.is_for(transition),
+        None => addition.place() == place,
+    };
+    instance.additions.retain(|addition| !is_over(addition));
 }
 
 /// Whether the roles in `has` may be those of somebody with a vote: told before anything else is, so it looks at roles

@@ -345,8 +345,8 @@ impl<'a> Standing<'a> {
 
     /// Why a vote that was handed over cannot be cast now, though its owner has one.
     fn refused(&self, given: &Delegation) -> Refusal {
-        let guard = self.transition.guard.as_ref().map(|guard| guard.text()).unwrap_or_default();
-        let detail = format!("the guard {guard:?} refuses {:?}, whose vote {:?} holds", given.from, given.to);
+        let (event, from, to) = (&self.transition.event, &given.from, &given.to);
+        let detail = format!("a guard of {event:?} refuses {from:?}, whose vote {to:?} holds");
         Refusal::ActRefused { reason: ActReason::Excluded, detail }
     }
 

@@ -1,6 +1,8 @@
 //! What may be done about an approval, short of voting: handing one's vote over, adding an approver, taking back. The same
 //! conditions, roles and guards stand before them as before the event itself.
 
+use serde_json::Value;
+
 use super::send::Judged;
 use super::{Change, Decision, malformed, success};
 use crate::approval::{Recorded, Standing, is_among};
@@ -9,7 +11,7 @@ use crate::definition::approval::{ApprovalRule, Entitled};
 use crate::definition::machine::Transition;
 use crate::expression::cost;
 use crate::instance::{Addition, Delegation, Vote};
-use crate::limits::{ADDITIONS_MAX, DELEGATIONS_MAX};
+use crate::limits::{ADDITIONS_MAX, DELEGATIONS_MAX, QUORUM_MAX};
 use crate::names::check_name;
 use crate::outcome::{ActReason, MismatchReason, SuccessKind};
 use crate::{Entry, Instance, Kind, Refusal};
@@ -61,7 +63,8 @@ impl Judged<'_> {
             return refuse(ActReason::Oneself, format!("{to:?} has that vote already"));
         }
         self.check_free(&standing, to)?;
-        self.check_not_refused(&standing, chosen, to)?;
+        // The guards have let the actor through: they do not refuse everybody.
+        self.check_not_refused(&standing, chosen, to, &[])?;
         if standing.handed_by(to).is_some() {
             return refuse(ActReason::HasVote, format!("{to:?} has handed the own vote over"));
         }
@@ -136,7 +139,7 @@ impl Judged<'_> {
             return Ok(self.as_it_is(&standing));
         }
         self.check_free(&standing, id)?;
-        self.check_not_refused(&standing, chosen, id)?;
+        self.check_not_refused(&standing, chosen, id, &self.who_may_vote())?;
         if self.current.additions.iter().filter(|addition| addition.is_for(chosen)).count() >= ADDITIONS_MAX {
             return refuse(ActReason::TooMany, format!("{ADDITIONS_MAX} approvers were added already"));
         }
@@ -170,16 +173,39 @@ impl Judged<'_> {
         Ok(())
     }
 
-    /// Nobody waits for a vote that the guard refuses, if it refuses this one and not everybody for now.
-    fn check_not_refused(&self, standing: &Standing<'_>, chosen: &Transition, id: &str) -> Result<(), Refusal> {
+    /// Nobody waits for a vote that the guard refuses. If there are `others`, it says something only where it lets one of
+    /// them through: it may refuse everybody for now.
+    fn check_not_refused(
+        &self,
+        standing: &Standing<'_>,
+        chosen: &Transition,
+        id: &str,
+        others: &[&str],
+    ) -> Result<(), Refusal> {
         let scope = self.scope();
-        let is_refused = |id: &str| standing.is_refused(id, &scope);
-        // Where the guard cannot tell now, since it looks at what a vote sends, it may hold. No actor has an empty id.
-        if !matches!((is_refused(id), is_refused("")), (Ok(true), Ok(false))) {
+        // Where the guard cannot tell now, since it looks at what a vote sends, it may hold.
+        if !matches!(standing.is_refused(id, &scope), Ok(true)) {
             return Ok(());
         }
-        let guard = chosen.guard.as_ref().map(|guard| guard.text()).unwrap_or_default();
-        refuse(ActReason::Excluded, format!("the guard {guard:?} refuses {id:?}, who could not vote"))
+        if !others.is_empty() && !others.iter().any(|other| matches!(standing.is_refused(other, &scope), Ok(false))) {
+            return Ok(());
+        }
+        let event = &chosen.event;
+        refuse(ActReason::Excluded, format!("a guard of {event:?} refuses {id:?}, who could not vote"))
+    }
+
+    /// Somebody (no actor has an empty id), and those who are at hand: of them one may be let through by a guard that lists
+    /// people.
+    fn who_may_vote(&self) -> Vec<&str> {
+        let current = self.current;
+        let at_hand = ["", &self.command.actor.id, &current.started_by].into_iter();
+        let voters = current.votes.iter().flat_map(|vote| [Some(&vote.actor), vote.on_behalf_of.as_ref()]);
+        let named = current.data.values().flat_map(|value| match value {
+            Value::Array(items) => items.as_slice(),
+            value => std::slice::from_ref(value),
+        });
+        let named = named.filter_map(Value::as_str);
+        at_hand.chain(voters.flatten().map(String::as_str)).chain(named).take(QUORUM_MAX).collect()
     }
 
     /// Takes back what the actor did last by the event: the vote, else the vote's delegation, else an addition, else the
@@ -195,7 +221,15 @@ impl Judged<'_> {
             return Err(self.mismatch(from.clone(), MismatchReason::From));
         }
         let event = self.recalled_event()?;
-        for transition in self.state.transitions.iter().filter(|way| way.event == event) {
+        // A vote before a delegation, and that before an addition, whichever of the event's transitions they are for.
+        let mut ways: Vec<&Transition> = self.state.transitions.iter().filter(|way| way.event == event).collect();
+        let actor = &self.command.actor.id;
+        ways.sort_by_key(|way| {
+            let has_voted = self.current.votes.iter().any(|vote| vote.actor == *actor && vote.is_for(way));
+            let has_given = self.current.delegations.iter().any(|given| given.from == *actor && given.is_for(way));
+            (!has_voted, !has_given)
+        });
+        for transition in ways {
             if let Some(decision) = self.recall_from(transition)? {
                 return Ok(decision);
             }
@@ -288,7 +322,13 @@ impl Judged<'_> {
         instance: Instance,
         subject: Option<&str>,
     ) -> Result<Decision, Refusal> {
-        let approval = Standing::new(transition, rule, &instance, &self.scope())?.report(None);
+        let scope = self.scope();
+        let standing = match kind {
+            // What can never be full may still be undone.
+            Kind::Recall => Standing::of(transition, rule, &instance, &scope),
+            _ => Standing::new(transition, rule, &instance, &scope)?,
+        };
+        let approval = standing.report(None);
         let entry = Entry { subject: subject.map(str::to_owned), ..self.entry(kind, &transition.event, &instance) };
         let mut answer = success(self.command, &instance, SuccessKind::PendingApproval);
         answer.approval = Some(Box::new(approval));

@@ -142,6 +142,14 @@ fn leads_past_approvals(old: &Machine, new: &Machine, state: &str, target: usize
     if !stands.is_none_or(is_on_the_way) {
         return true;
     }
+    // What the old version had beside it does not take its place, unless the run has passed it, or may go there at once.
+    let target_name = &new.states[target].name;
+    if let Some(was) = old.find(target_name).filter(|was| *was != stood) {
+        let is_near = [old.initial, stood].into_iter().any(|from| approvals_between(old, from, was) == Some(0));
+        if !is_near && reached_without(old, was).contains(&stood) {
+            return true;
+        }
+    }
     let asks_more = |from: usize, now: usize| {
         let (before, after) = (approvals_between(old, from, stood), approvals_between(new, now, target));
         matches!((before, after), (Some(before), Some(after)) if after > before)

@@ -147,6 +147,11 @@ fn enter(instance: &mut Instance, machine: &Machine, target: usize, now: Timesta
         }
     }
     instance.path_known = true;
+    if target == machine.initial {
+        // Where every run begins, none has passed anything.
+        instance.path.clear();
+        return;
+    }
     if left != instance.state {
         instance.path.push(left);
     }

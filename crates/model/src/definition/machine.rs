@@ -44,14 +44,11 @@ impl State {
     }
 
     fn tell_chosen_by_data(&mut self) {
-        let is_open = |way: &Transition| way.guard.as_ref().is_none_or(Expression::is_same_for_all);
-        let same = |way: &Transition, other: &Transition| {
-            way.event != other.event || (is_open(other) && way.roles == other.roles)
-        };
-        let by_data: Vec<bool> =
-            self.transitions.iter().map(|way| self.transitions.iter().all(|other| same(way, other))).collect();
-        for (way, is_chosen_by_data) in self.transitions.iter_mut().zip(by_data) {
-            way.is_chosen_by_data = is_chosen_by_data;
+        // The transitions of an event stand side by side.
+        for ways in self.transitions.chunk_by_mut(|way, next| way.event == next.event) {
+            let is_open = |way: &Transition| way.guard.as_ref().is_none_or(Expression::is_same_for_all);
+            let is_chosen_by_data = ways.iter().all(|way| is_open(way) && way.roles == ways[0].roles);
+            ways.iter_mut().for_each(|way| way.is_chosen_by_data = is_chosen_by_data);
         }
     }
 }

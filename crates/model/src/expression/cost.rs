@@ -58,20 +58,21 @@ const PLAIN_POSITIONS: u64 = 64;
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     static IS_SPENT: Cell<bool> = const { Cell::new(false) };
+    static LEFT_ASIDE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Fills the purse for one decision: all guards and assigns of one command pay from it.
 pub(crate) fn begin() {
     LEFT.set(EXPRESSION_STEPS_MAX);
+    LEFT_ASIDE.set(EXPRESSION_STEPS_MAX);
     IS_SPENT.set(false);
 }
 
-/// Answers a question beside the decision, from a purse of its own.
+/// Answers a question beside the decision, from a second purse, which all such questions of the decision share.
 pub(crate) fn aside<T>(question: impl FnOnce() -> T) -> T {
-    let (left, is_spent) = (LEFT.get(), IS_SPENT.get());
-    begin();
+    let (left, is_spent) = (LEFT.replace(LEFT_ASIDE.get()), IS_SPENT.replace(false));
     let answer = question();
-    LEFT.set(left);
+    LEFT_ASIDE.set(LEFT.replace(left));
     IS_SPENT.set(is_spent);
     answer
 }

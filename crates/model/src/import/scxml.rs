@@ -457,8 +457,8 @@ impl Reader<'_> {
                 let longer = known.range(prefix.clone()..).take_while(|known| known.starts_with(&prefix));
                 let matched: Vec<Trigger> = longer.map(|known| trigger(known)).collect();
                 let own = trigger(name);
-                // Nothing is ever called like the beginning of what is done.
-                if !(matched.iter().any(|found| matches!(found, Trigger::Done(_))) && DONE.starts_with(&prefix)) {
+                // Nothing is ever called like the beginning of what is done; `done` alone may well be an event.
+                if !(matched.iter().any(|found| matches!(found, Trigger::Done(_))) && DONE == prefix) {
                     self.chart.states[at].ways.push(Way { trigger: own, ..way.clone() });
                 }
                 for trigger in matched {

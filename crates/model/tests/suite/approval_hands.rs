@@ -56,12 +56,12 @@ fn the_guard_is_asked_about_the_owner_too() {
     let rule = "{quorum: 2, roles: [finance], delegation: true, add_approvers: true, recall: true}";
     guarded("actor.id != data.author", rule).run(
         r#"
-        ann[finance] approve delegate=cid -> act_refused: the guard "actor.id != data.author" refuses "cid", who could not vote
-        ann[finance] approve add=cid -> act_refused: the guard "actor.id != data.author" refuses "cid", who could not vote
+        ann[finance] approve delegate=cid -> act_refused: a guard of "approve" refuses "cid", who could not vote
+        ann[finance] approve add=cid -> act_refused: a guard of "approve" refuses "cid", who could not vote
         ann[finance] approve delegate=zoe -> pending_approval v2 review, 0/2
         sam author data={"author":"ann"} -> applied v3 review
         ann[finance] approve -> guard_rejected: the guard does not hold: actor.id != data.author
-        zoe approve -> act_refused: the guard "actor.id != data.author" refuses "ann", whose vote "zoe" holds
+        zoe approve -> act_refused: a guard of "approve" refuses "ann", whose vote "zoe" holds
         bob[finance] approve -> pending_approval v4 review, 1/2 bob
         sam author data={"author":"eve"} -> applied v5 review
         zoe approve -> pending_approval v6 review, 1/2 zoe
@@ -283,7 +283,7 @@ fn the_owner_is_judged_by_the_guards_before_too() {
         sam start data={"author":"cid"} -> started v1 review
         ann[finance] approve delegate=zoe -> pending_approval v2 review, 0/1
         sam author data={"author":"ann"} -> applied v3 review
-        zoe approve -> act_refused: the guard "" refuses "ann", whose vote "zoe" holds
+        zoe approve -> act_refused: a guard of "approve" refuses "ann", whose vote "zoe" holds
         "#,
     );
 }
@@ -316,7 +316,79 @@ fn who_may_add_by_a_role_may_do_so_before_anybody_may_vote() {
         r#"
         mia[manager] approve add=zoe -> pending_approval v2 review, 0/2
         sam ready -> applied v3 review
-        mia[manager] approve add=cid -> act_refused: the guard "has(data.ready) && actor.id != data.author" refuses "cid", who could not vote
+        mia[manager] approve add=cid -> act_refused: a guard of "approve" refuses "cid", who could not vote
+        "#,
+    );
+}
+
+/// A guard that lists people refuses all others: none of them gets a vote, or is waited for.
+#[test]
+fn who_is_on_no_list_gets_no_vote_and_is_not_added() {
+    let rule = "{quorum: 2, delegation: true, add_approvers: {roles: [manager]}}}\n              staff: {assign: {approvers: event.approvers}";
+    let mut case = guarded("actor.id in data.approvers", rule);
+    case.run(
+        r#"
+        sam staff data={"approvers":["ann","bob"]} -> applied v2 review
+        mia[manager] approve add=zoe -> act_refused: a guard of "approve" refuses "zoe", who could not vote
+        ann approve delegate=zed -> act_refused: a guard of "approve" refuses "zed", who could not vote
+        "#,
+    );
+}
+
+/// What new data has made impossible can still be taken back: the vote first, whichever transition it is for.
+#[test]
+fn what_was_done_can_be_taken_back_whatever_the_data_say_now() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve:
+                - {target: done, guard: data.kind == 'a', approval: {quorum: all, of: data.people, add_approvers: true, recall: true}}
+                - {target: done, guard: data.kind != 'a', approval: {quorum: 1, recall: true}}
+              set: {assign: {kind: event.kind, people: event.people}}
+          done: {type: final}
+        ",
+    );
+    case.run(
+        r#"
+        sam start data={"kind":"a","people":["ann","bob"]} -> started v1 review
+        ann approve add=zoe -> pending_approval v2 review, 0/3
+        sam set data={"kind":"b","people":[]} -> applied v3 review
+        ann approve -> pending_approval v4 review, 1/2 ann
+        ann approve recall -> pending_approval v5 review, 0/2
+        ann approve recall -> pending_approval v6 review, 0/1
+        ann approve -> applied v7 done completed, by ann
+        "#,
+    );
+}
+
+/// Who was added and has agreed is not asked again by what they have agreed to.
+#[test]
+fn an_approval_that_stays_is_over_for_all_its_ways() {
+    let mut case = Case::new(
+        "
+        workflow: case
+        initial: review
+        states:
+          review:
+            on:
+              approve:
+                - {guard: data.n > 5, approval: {quorum: 1, add_approvers: true}}
+                - {approval: {quorum: 1, add_approvers: true}}
+              set: {assign: {n: event.n}}
+        ",
+    );
+    case.run(
+        r#"
+        sam start data={"n":9} -> started v1 review
+        ann approve add=zoe -> pending_approval v2 review, 0/2
+        sam set data={"n":1} -> applied v3 review
+        zoe approve -> pending_approval v4 review, 1/2 zoe
+        ann approve -> applied v5 review, by zoe ann
+        ann approve -> applied v6 review, by ann
         "#,
     );
 }

@@ -147,6 +147,16 @@ fn a_descriptor_stands_for_what_the_machine_names() {
     }
 }
 
+/// `done` is an ordinary event, too, whatever else begins so.
+#[test]
+fn an_event_that_is_called_done_stays() {
+    let inside = "
+      <state id='a'><transition event='done' target='check'/><transition event='cancel' target='check'/></state>
+      <state id='check' initial='c1'><state id='c1'><transition event='ok' target='c2'/></state><final id='c2'/>
+        <transition event='done.state.check' target='end'/></state><final id='end'/>";
+    run_scxml(inside, "ann start -> started v1 a\nann done -> applied v2 c1\nann ok -> applied v3 end completed");
+}
+
 /// What is not there is no error in ECMAScript, and no field equals it.
 #[test]
 fn absent_fields_take_the_way_that_they_take_there() {

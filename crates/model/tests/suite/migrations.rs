@@ -229,7 +229,7 @@ fn a_map_goes_by_the_state_and_not_by_the_path() {
         // A stage under an approval that it has passed.
         ("ok>packing", &picking, "packing", "picking", true),
         ("direct>office", &picking, "office", "picking", false),
-        // Behind another approval.
+        // Behind another approval, which the old version had as well, or had not.
         ("ok>packing", &beside, "packing", "safe", false),
     ] {
         let mut case = run(ways);
@@ -240,6 +240,24 @@ fn a_map_goes_by_the_state_and_not_by_the_path() {
             let answer = judge(&case, &version(new, 4), migration(&[(from, to)]), 9);
             assert_eq!(answer.is_ok(), may, "{from} > {to} of {new}: {answer:?}");
         }
+    }
+}
+
+/// Whoever renames a state does not make it another one that there was.
+#[test]
+fn what_stood_beside_a_state_does_not_take_its_place() {
+    let machine = |packing: &str| {
+        format!(
+            "{{workflow: case, initial: draft, states: {{draft: {{on: {{ok: {{target: {packing}, approval: {{quorum: 1}}}},
+            open: {{target: safe, approval: {{quorum: 3}}}}}}}}, {packing}: {{on: {{end: done}}}}, safe: {{on: {{end: done}}}},
+            done: {{type: final}}}}}}"
+        )
+    };
+    let mut case = Case::new(&machine("packing"));
+    case.run("ann start -> started v1 draft").run("ann ok -> applied v2 packing, by ann");
+    for (target, may) in [("safe", false), ("packed", true), ("draft", true)] {
+        let answer = judge(&case, &version(&machine("packed"), 4), migration(&[("packing", target)]), 9);
+        assert_eq!(answer.is_ok(), may, "{target}: {answer:?}");
     }
 }
 

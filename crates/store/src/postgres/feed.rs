@@ -79,13 +79,16 @@ fn read(rows: &[Row], from: FeedFrom) -> Result<Option<FeedPage>, Error> {
     // All of a transaction: which of its events were forgotten is not known.
     let behind = |commit: i64| if commit == 0 { (0, 0, 0) } else { (commit, i64::MAX, i64::MAX) };
     let purged = behind(first.try_get("purged")?);
+    // No event has the record 0: before all of that transaction.
+    let bound = (first.try_get("bound")?, 0, 0);
     let state = FeedState {
         life: first.try_get("life")?,
         purges: first.try_get("purges")?,
         purged,
-        // An event's transaction is on disk, and its number is not given out again; others' are, after a crash.
-        end: behind(first.try_get("told")?).max(purged),
-        bound: (first.try_get("bound")?, 0, 0),
+        // An event's transaction is on disk, and its number is not given out again; others' are, after a crash. What was
+        // forgotten beyond the bound, where something is held back, has others before it that are still to be told.
+        end: behind(first.try_get("told")?).max(purged).min(bound),
+        bound,
     };
     let (after, gap) = state.begin(from);
     let held_back = first.try_get("held_back")?;

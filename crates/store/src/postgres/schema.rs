@@ -190,6 +190,16 @@ async fn settle_feed(client: &Client, schema: &str) -> Result<(), Error> {
     if settled > 0 {
         tracing::info!(events = settled, "the events come from another cluster: their place in the feed is settled");
     }
+    // So may the mark of what was forgotten. As it was read: what a node forgets meanwhile has reached this cluster.
+    let mark = format!(
+        "WITH seen AS MATERIALIZED (
+             SELECT c.value FROM {schema}.counters c
+             WHERE c.name = 'feed_purged' AND c.value >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+         UPDATE {schema}.counters c SET value = coalesce(
+                 (SELECT e.xid::text::bigint FROM {schema}.events e ORDER BY e.xid DESC LIMIT 1), 0)
+             FROM seen WHERE c.name = 'feed_purged' AND c.value = seen.value"
+    );
+    client.batch_execute(&mark).await?;
     Ok(())
 }
 

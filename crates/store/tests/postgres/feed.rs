@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use lockkeeper_store::{FeedFrom, FeedPage, Forget, Forgotten, PostgresStore, Store};
+use lockkeeper_store::{FeedFrom, FeedGap, FeedPage, Forget, Forgotten, PostgresStore, Store};
 use lockkeeper_testbed::Postgres;
 
-use crate::tools::{LONG, blocking, eventually, key, must_commit, next, open};
+use crate::tools::{LONG, blocking, eventually, key, must_commit, next, open, version};
 use crate::upgrades::back_to_7;
 
 fn told(page: &FeedPage) -> Vec<(String, i64)> {
@@ -64,6 +64,52 @@ async fn whoever_begins_first_and_commits_last_is_not_skipped() {
     assert_eq!(rest(&store, from).await, both);
     assert_eq!(rest(&store, now).await, both);
     store.close().await;
+}
+
+/// What was forgotten while something is held back is behind what is still to be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_beyond_what_is_held_back_hides_nothing() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    must_commit(&store, next(&key("before"), 0)).await;
+    let follower = FeedFrom::After(page(&store, FeedFrom::Oldest).await.next);
+    let session = server.session();
+    session.execute(LATE);
+    must_commit(&store, next(&key("other"), 0)).await;
+    must_commit(&store, next(&key("closed"), 0)).await;
+    let forgotten = Forget { key: key("closed"), version: 1, upto: 1, replace: None };
+    let told = store.forget(&forgotten, 10).await.expect("an answer");
+    assert_eq!(told, Forgotten::Events { events: 1, whole: true });
+    let now = page(&store, FeedFrom::Now).await.next;
+    let held = page(&store, follower).await;
+    assert_eq!((held.items.len(), held.gap, held.held_back), (0, Some(FeedGap::Purged), true));
+    session.execute("COMMIT");
+    let left = [("late".to_owned(), 1), ("other".to_owned(), 1)];
+    assert_eq!(rest(&store, FeedFrom::After(now)).await, left);
+    assert_eq!(rest(&store, FeedFrom::After(held.next)).await, left);
+    store.close().await;
+}
+
+/// A dump has the mark of what its cluster has forgotten, however far that had come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_cluster_has_forgotten_hides_nothing() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    must_commit(&store, next(&key("old"), 0)).await;
+    store.close().await;
+    let mark = "INSERT INTO lockkeeper.counters (name, value) VALUES ('feed_purged', 50000000)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    for opened_again in [false, true] {
+        let open_before = open(&server.url()).await;
+        server.execute(mark);
+        let store = if opened_again { open(&server.url()).await } else { open_before };
+        let now = FeedFrom::After(page(&store, FeedFrom::Now).await.next);
+        let version = version(&store, &key("new")).await;
+        must_commit(&store, next(&key("new"), version)).await;
+        assert_eq!(rest(&store, now).await, [("new".to_owned(), version + 1)]);
+        store.close().await;
+    }
+    assert_ne!(server.execute("SELECT value FROM lockkeeper.counters WHERE name = 'feed_purged'"), "50000000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -77,7 +77,10 @@ fn count(target: &Path) -> Result<u64, BackupError> {
         return Ok(0);
     }
     // All in one file: it can be moved by one name.
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(failed)?;
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
+    if busy != 0 {
+        return Err(unwritable(target, &"another program has the store open: end it first"));
+    }
     let records: i64 = connection.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).map_err(failed)?;
     Ok(records.unsigned_abs())
 }
