@@ -298,7 +298,7 @@ impl Guard {
     /// Whether it looks at the field of the data.
     pub(super) fn reads(&self, field: &str) -> bool {
         match self {
-            Self::Cel(text) => text.contains(&format!("data.{field}")),
+            Self::Cel(text) => names(text, field),
             Self::Script(script) => script.reads(field),
             Self::Both(first, second) => first.reads(field) || second.reads(field),
         }
@@ -365,6 +365,15 @@ pub(super) fn fitting(name: &str) -> String {
     }
     let fit: String = fit.chars().take(CHARS_MAX).collect();
     fit.trim_end_matches('-').to_owned()
+}
+
+/// Whether CEL looks at the field of the data, by its name or by its key.
+fn names(text: &str, field: &str) -> bool {
+    let is_whole = |end: usize| !text[end..].starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    let name = format!("data.{field}");
+    let by_name = text.match_indices(&name).any(|(at, name)| is_whole(at + name.len()));
+    let by_key = [format!("data[\"{field}\"]"), format!("data['{field}']")].iter().any(|key| text.contains(key));
+    !field.is_empty() && (by_name || by_key)
 }
 
 #[cfg(test)]

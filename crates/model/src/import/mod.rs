@@ -98,8 +98,7 @@ fn read(text: &str, source: Source, options: &Options) -> Result<Chart, Vec<Prob
         Source::Scxml => scxml::read(text, options),
         Source::Symfony => {
             let root = yaml::read(text)?;
-            let swallowed = swallowed::find(text);
-            if swallowed.is_empty() { Ok(symfony::read(&root, options)) } else { Err(swallowed) }
+            Ok(symfony::read(&root, swallowed::find(text), options))
         }
     }
 }

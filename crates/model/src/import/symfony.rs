@@ -6,7 +6,7 @@ use super::chart::{Chart, ChartState, Guard, Trigger, Way, fitting};
 use super::presence::{Declared, Doubt};
 use super::script::{Language, Script};
 use crate::definition::fields::join;
-use crate::definition::{Field, Node, Value};
+use crate::definition::{Field, Node, Problem, Value};
 
 /// What binds a workflow to PHP.
 const OF_PHP: &[&str] = &[
@@ -32,15 +32,34 @@ pub(super) fn is_workflow(text: &str) -> bool {
     !is_own && has("places") && has("transitions")
 }
 
-/// Reads a workflow.
-pub(super) fn read(root: &Node, options: &Options) -> Chart {
+/// Reads a workflow. Of what YAML has swallowed in the text only that matters which stands in it: a file has much else, and
+/// other tags mean something there.
+pub(super) fn read(root: &Node, swallowed: Vec<Problem>, options: &Options) -> Chart {
     let mut reader = Reader { chart: Chart::default(), options, marking: MARKING.to_owned() };
     reader.environments(root);
     if let Some((name, path, node)) = reader.workflow(root) {
         reader.chart.name = name;
+        reader.chart.problems.extend(swallowed.into_iter().filter(|problem| is_within(problem, &node)));
         reader.machine(&node, &path);
     }
     reader.chart
+}
+
+/// Whether a problem stands in one of the fields of a workflow that are carried over.
+fn is_within(problem: &Problem, workflow: &Node) -> bool {
+    let Value::Map(fields) = &workflow.value else { return true };
+    let mut read = fields.iter().filter(|field| !OF_PHP.contains(&field.name.as_str()));
+    read.any(|field| (field.place.line..=last_line(&field.node)).contains(&problem.line))
+}
+
+/// The last line on which something in it begins.
+fn last_line(node: &Node) -> u64 {
+    let inside = match &node.value {
+        Value::List(items) => items.iter().map(last_line).max(),
+        Value::Map(fields) => fields.iter().map(|field| last_line(&field.node)).max(),
+        _ => None,
+    };
+    inside.unwrap_or_default().max(node.place.line)
 }
 
 fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Field> {

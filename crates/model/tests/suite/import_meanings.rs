@@ -147,6 +147,43 @@ fn a_descriptor_stands_for_what_the_machine_names() {
     }
 }
 
+/// Tags of PHP mean nothing where they stand beside the workflow, and cannot be read in it.
+#[test]
+fn tags_matter_where_they_are_carried_over() {
+    let file = |supports: &str, place: &str| {
+        format!(
+            "services: {{App: {{arguments: [!tagged_iterator app.h]}}}}\nframework:\n  workflows:\n    blog:\n      type: \
+             state_machine\n      supports: [{supports}]\n      places: [{place}, done]\n      transitions:\n        go: {{from: \
+             draft, to: done}}\n"
+        )
+    };
+    let blog = import(&file("!php/const App::A", "draft"), Source::Symfony, &Options::default());
+    assert!(blog.is_ok(), "{blog:?}");
+    let problem = refused(&file("App", "!php/const App::DRAFT"), Source::Symfony, &Options::default());
+    assert!(problem.contains("!php/const"), "{problem}");
+}
+
+/// A guard that is given in CEL looks at the fields that it names, and at no longer or shorter ones.
+#[test]
+fn what_a_given_guard_reads_is_told_by_whole_names() {
+    let inside = |location: &str| {
+        scxml(&format!(
+            "<state id='a'><onentry><assign location='{location}' expr='1'/></onentry>
+             <transition event='e' cond='big(total)' target='z'/></state><final id='z'/>"
+        ))
+    };
+    for (location, guard, is_read) in
+        [("t", "data.total > 3", false), ("total", "data.total > 3", true), ("total", "data['total'] > 3", true)]
+    {
+        let guards = [("big(total)".to_owned(), guard.to_owned())].into_iter().collect();
+        let options = Options { guards, ..Options::default() };
+        match import(&inside(location), Source::Scxml, &options) {
+            Ok(imported) => assert!(!is_read, "{location} {guard}: {imported:?}"),
+            Err(problems) => assert!(is_read, "{location} {guard}: {problems:?}"),
+        }
+    }
+}
+
 /// `done` is an ordinary event, too, whatever else begins so.
 #[test]
 fn an_event_that_is_called_done_stays() {
