@@ -1,6 +1,7 @@
 //! Problems and warnings of a definition, shown in its text.
 
 use lockkeeper_model::Problem;
+use lockkeeper_model::limits::PROBLEMS_MAX;
 use miette::Severity;
 use serde_json::json;
 
@@ -8,9 +9,6 @@ use crate::diagnosis;
 use crate::failure::{Failure, headline};
 use crate::input::DefinitionFile;
 use crate::output::Output;
-
-/// Problems that the checker tells at once.
-const PROBLEMS_MAX: usize = 100;
 
 /// Shows every problem in its line, or, where JSON was asked for, the document that the server would send.
 pub(crate) fn problems(output: &Output, file: &DefinitionFile, problems: &[Problem]) -> Failure {

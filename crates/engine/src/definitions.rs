@@ -318,16 +318,8 @@ async fn compile(
 /// Some ids of a space, for an answer that names what is there: nothing that was purged. A store that does not answer names
 /// nothing.
 pub(crate) async fn known_names(store: &dyn Store, space: &str, order: ListOrder) -> Vec<String> {
-    let query = ListQuery {
-        space: space.into(),
-        primary: None,
-        secondary: None,
-        without_secondary: Some(PURGED.to_owned()),
-        contains: None,
-        order,
-        cursor: None,
-        limit: KNOWN_NAMES_MAX,
-    };
+    let query =
+        ListQuery { without_secondary: Some(PURGED.to_owned()), ..ListQuery::all(space, order, KNOWN_NAMES_MAX) };
     let page = store.list(&query).await;
     page.map(|page| page.records.into_iter().map(|r| r.key.id.to_string()).collect()).unwrap_or_default()
 }

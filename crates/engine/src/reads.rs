@@ -122,16 +122,7 @@ impl Engine {
     /// # Errors
     /// `malformed` for a foreign cursor, `unavailable`.
     pub async fn workflows(&self, cursor: Option<String>, limit: usize) -> Result<WorkflowPage, Refusal> {
-        let query = ListQuery {
-            space: codec::DEFINITION_SPACE.into(),
-            primary: None,
-            secondary: None,
-            without_secondary: None,
-            contains: None,
-            order: ListOrder::Id,
-            cursor,
-            limit,
-        };
+        let query = ListQuery { cursor, ..ListQuery::all(codec::DEFINITION_SPACE, ListOrder::Id, limit) };
         let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
         let item = |record: Record| (record.key.id.to_string(), record.version, record.updated_at);
         Ok(WorkflowPage { items: page.records.into_iter().map(item).collect(), next: page.next })
@@ -144,14 +135,12 @@ impl Engine {
     pub async fn instances(&self, workflow: &WorkflowName, query: InstanceQuery) -> Result<InstancePage, Refusal> {
         self.inner.definitions.newest(workflow).await?;
         let query = ListQuery {
-            space: workflow.as_str().into(),
             primary: query.state,
             secondary: query.status,
             without_secondary: Some(PURGED.to_owned()),
             contains: query.contains,
-            order: ListOrder::Newest,
             cursor: query.cursor,
-            limit: query.limit,
+            ..ListQuery::all(workflow.as_str(), ListOrder::Newest, query.limit)
         };
         let page = self.inner.store.list(&query).await.map_err(|e| unavailable(&e))?;
         let item = |record: Record| Ok((record.key.id.to_string(), codec::decode_instance(&record)?));

@@ -126,14 +126,9 @@ impl Engine {
 
     fn list_of(&self, workflow: &WorkflowName, secondary: &str, cursor: Option<String>) -> ListQuery {
         ListQuery {
-            space: workflow.as_str().into(),
-            primary: None,
             secondary: Some(secondary.to_owned()),
-            without_secondary: None,
-            contains: None,
-            order: ListOrder::Newest,
             cursor,
-            limit: PURGE_PAGE,
+            ..ListQuery::all(workflow.as_str(), ListOrder::Newest, PURGE_PAGE)
         }
     }
 

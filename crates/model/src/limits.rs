@@ -13,6 +13,9 @@ pub const DATA_DEPTH_MAX: usize = 100;
 /// Size of a definition's text in bytes: the size of an HTTP body.
 pub const DEFINITION_BYTES_MAX: usize = 1024 * 1024;
 
+/// Problems that are told of one text at once: nobody reads more, and finding their places takes time.
+pub const PROBLEMS_MAX: usize = 100;
+
 /// States of one definition. Past it a person no longer reads the machine, and checking it is no longer instant.
 pub const STATES_MAX: usize = 500;
 

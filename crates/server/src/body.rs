@@ -118,20 +118,9 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let Raw(bytes) = Raw::from_request(request, state).await?;
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        only_object(text)?;
         serde_json::from_slice(text)
-            .map(Self)
+            .map(|Object(body)| Self(body))
             .map_err(|error| malformed(format!("the body is not as expected: {error}")))
-    }
-}
-
-/// Refuses a list: serde would take one for an object whose fields are given in the order in which they are declared.
-fn only_object(text: &[u8]) -> Result<(), Problem> {
-    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'[') => {
-            Err(malformed("the body is not as expected: it is a list, and an object is wanted, at line 1 column 1"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -141,7 +130,7 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializ
     Ok(given.into_iter().map(|Object(one)| one).collect())
 }
 
-/// What is given as an object, and not as a list of its fields.
+/// What is given as an object: serde would take a list, too, as its fields in the order in which they are declared.
 struct Object<T>(T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {

@@ -147,14 +147,10 @@ impl Tokens {
         // Only the order of creation has an index by facet, and every request looks a hash up.
         let order = if hash.is_some() { ListOrder::Newest } else { ListOrder::Id };
         let query = ListQuery {
-            space: SPACE.into(),
             primary: hash,
             secondary: status.map(str::to_owned),
-            without_secondary: None,
-            contains: None,
-            order,
             cursor,
-            limit,
+            ..ListQuery::all(SPACE, order, limit)
         };
         let page = self.store.list(&query).await.map_err(refusal)?;
         Ok((page.records.iter().map(decode).collect::<Result<_, _>>()?, page.next))

@@ -123,6 +123,22 @@ pub struct ListQuery {
     pub limit: usize,
 }
 
+impl ListQuery {
+    /// All records of a space, from the beginning, at most so many at once.
+    pub fn all(space: &str, order: ListOrder, limit: usize) -> Self {
+        Self {
+            space: space.into(),
+            primary: None,
+            secondary: None,
+            without_secondary: None,
+            contains: None,
+            order,
+            cursor: None,
+            limit,
+        }
+    }
+}
+
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {

@@ -159,7 +159,10 @@ impl<'a> Standing<'a> {
     }
 
     /// Refuses what could never be full: nobody should wait for it.
-    fn check(&self) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         if let Some(refusal) = &self.untold {
             return Err(refusal.clone());
         }

@@ -134,7 +134,7 @@ impl Judged<'_> {
             return Err(Refusal::NotPermitted { detail, roles });
         }
         self.check_guards_of(chosen, adding)?;
-        let standing = Standing::new(chosen, rule, self.current, &scope)?.among(&self.state.transitions);
+        standing.check()?;
         if standing.additions.iter().any(|addition| addition.id == id) {
             return Ok(self.as_it_is(&standing));
         }

@@ -134,40 +134,51 @@ fn destination(old: &Definition, new: &Definition, current: &Instance, migrate: 
 /// wherever the run must have come, and if `new` has that state, too, every way to it leads by `target`.
 fn leads_past_approvals(old: &Machine, new: &Machine, state: &str, target: usize) -> bool {
     let (stands, stood) = (new.find(state), old.find(state));
-    if [Some(new.initial), stands].into_iter().flatten().any(|from| approvals_between(new, from, target) == Some(0)) {
+    let after = approvals_to(new, target);
+    if after[new.initial] == Some(0) || stands.is_some_and(|stands| after[stands] == Some(0)) {
         return false;
     }
-    let Some(stood) = stood else { return true };
+    let (Some(stood), Some(_)) = (stood, after[new.initial]) else { return true };
     let is_on_the_way = |to: usize| to == target || !reached_without(new, target).contains(&to);
     if !stands.is_none_or(is_on_the_way) {
         return true;
     }
     // What the old version had beside it does not take its place, unless the run has passed it, or may go there at once.
-    let target_name = &new.states[target].name;
-    if let Some(was) = old.find(target_name).filter(|was| *was != stood) {
-        let is_near = [old.initial, stood].into_iter().any(|from| approvals_between(old, from, was) == Some(0));
+    if let Some(was) = old.find(&new.states[target].name).filter(|was| *was != stood) {
+        let approvals = approvals_to(old, was);
+        let is_near = approvals[old.initial] == Some(0) || approvals[stood] == Some(0);
         if !is_near && reached_without(old, was).contains(&stood) {
             return true;
         }
     }
-    let asks_more = |from: usize, now: usize| {
-        let (before, after) = (approvals_between(old, from, stood), approvals_between(new, now, target));
-        matches!((before, after), (Some(before), Some(after)) if after > before)
-    };
-    let passed = reached_without(old, stood);
-    let known = passed.iter().filter_map(|at| Some((*at, new.find(&old.states[*at].name)?)));
-    approvals_between(new, new.initial, target).is_none()
-        || asks_more(old.initial, new.initial)
-        || known.into_iter().any(|(from, now)| asks_more(from, now))
+    let before = approvals_to(old, stood);
+    let asks_more =
+        |from: usize, now: usize| matches!((before[from], after[now]), (Some(before), Some(after)) if after > before);
+    let known = |at: usize| Some((at, new.find(&old.states[at].name)?));
+    let mut passed = reached_without(old, stood).into_iter().filter_map(known);
+    asks_more(old.initial, new.initial) || passed.any(|(from, now)| asks_more(from, now))
+}
+
+/// The states that can be reached from the first one without an approval.
+fn unapproved(machine: &Machine) -> HashSet<usize> {
+    reached(machine, |way| way.approval.is_none())
 }
 
 /// The states to which a way leads that does not lead by `without`.
 fn reached_without(machine: &Machine, without: usize) -> HashSet<usize> {
+    match machine.initial == without {
+        true => HashSet::new(),
+        false => reached(machine, |way| way.target != Some(without)),
+    }
+}
+
+/// The states that can be reached from the first one by those ways.
+fn reached(machine: &Machine, may_take: impl Fn(&Transition) -> bool) -> HashSet<usize> {
     let mut reached = HashSet::new();
     let mut left = vec![machine.initial];
     while let Some(at) = left.pop() {
-        if at != without && reached.insert(at) {
-            left.extend(ways(&machine.states[at]).filter_map(|way| way.target));
+        if reached.insert(at) {
+            left.extend(ways(&machine.states[at]).filter(|way| may_take(way)).filter_map(|way| way.target));
         }
     }
     reached
@@ -178,25 +189,32 @@ fn ways(state: &State) -> impl Iterator<Item = &Transition> {
     state.transitions.iter().chain(state.after.iter().flat_map(|after| &after.ways))
 }
 
-/// The fewest approvals on a way from one state to another; none: there is no way.
-fn approvals_between(machine: &Machine, from: usize, to: usize) -> Option<usize> {
+/// For each state the fewest approvals on a way from there to `target`; none: there is no way.
+fn approvals_to(machine: &Machine, target: usize) -> Vec<Option<usize>> {
+    let mut into: Vec<Vec<(usize, bool)>> = vec![Vec::new(); machine.states.len()];
+    for (from, state) in machine.states.iter().enumerate() {
+        for way in ways(state) {
+            if let Some(to) = way.target {
+                into[to].push((from, way.approval.is_some()));
+            }
+        }
+    }
     let mut fewest = vec![None; machine.states.len()];
-    let mut left = VecDeque::from([(from, 0)]);
-    // Breadth first over approvals: whatever asks for none is looked at before what asks for one more.
+    let mut left = VecDeque::from([(target, 0)]);
+    // Breadth first over approvals, backwards: what is behind no further one is looked at before what is behind one more.
     while let Some((at, approvals)) = left.pop_front() {
         if fewest[at].is_some_and(|known| known <= approvals) {
             continue;
         }
         fewest[at] = Some(approvals);
-        for way in ways(&machine.states[at]) {
-            match (way.target, &way.approval) {
-                (Some(target), None) => left.push_front((target, approvals)),
-                (Some(target), Some(_)) => left.push_back((target, approvals + 1)),
-                (None, _) => {}
+        for (from, is_approved) in &into[at] {
+            match is_approved {
+                false => left.push_front((*from, approvals)),
+                true => left.push_back((*from, approvals + 1)),
             }
         }
     }
-    fewest[to]
+    fewest
 }
 
 /// The states that the map names and neither version has: written wrongly, or another version's.
@@ -216,23 +234,6 @@ fn fitting(new: &Definition, current: &Instance) -> Result<Arc<Data>, Refusal> {
         );
         Refusal::NotMigratable { detail, state: current.state.clone(), states: Vec::new() }
     })
-}
-
-/// The states that can be reached from the first one without an approval.
-pub(super) fn unapproved(machine: &Machine) -> HashSet<usize> {
-    let mut reached = HashSet::from([machine.initial]);
-    let mut left = vec![machine.initial];
-    while let Some(at) = left.pop() {
-        let state = &machine.states[at];
-        let events = state.transitions.iter().filter(|transition| transition.approval.is_none());
-        let timed = state.after.iter().flat_map(|after| &after.ways);
-        for target in events.chain(timed).filter_map(|transition| transition.target) {
-            if reached.insert(target) {
-                left.push(target);
-            }
-        }
-    }
-    reached
 }
 
 /// The states of `new` that the run has passed on its way to `state`.

@@ -5,7 +5,7 @@ use super::node::{Field, Node, Place, Value};
 use super::suggestion::hint;
 use super::{Concurrency, Judgement, Problem};
 use crate::expression::kinds::Type;
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{NAME_BYTES_MAX, PROBLEMS_MAX};
 use crate::names::{NameError, check_name};
 
 /// Blocks and fields that belong to later versions, at whatever level. They are refused rather than ignored: a rule
@@ -76,9 +76,6 @@ pub(super) struct Findings<'t> {
     /// What becomes of findings about what could be obeyed all the same.
     pub(super) judgement: Judgement,
 }
-
-/// Problems that are told at once: nobody reads more, and finding their places takes time.
-const PROBLEMS_MAX: usize = 100;
 
 impl<'t> Findings<'t> {
     pub(super) fn new(text: &'t str, problems: Vec<Problem>) -> Self {

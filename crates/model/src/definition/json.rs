@@ -7,9 +7,7 @@ use super::Problem;
 use super::fields::join;
 use super::lines::Lines;
 use super::node::{Field, Node, Place, Value};
-
-/// Problems that are told at once: nobody reads more.
-const PROBLEMS_MAX: usize = 100;
+use crate::limits::PROBLEMS_MAX;
 
 /// Reads JSON text.
 pub(crate) fn read(text: &str) -> Result<Node, Vec<Problem>> {

@@ -97,6 +97,7 @@ pub(crate) struct Machine {
     by_name: HashMap<String, usize>,
     by_event: HashMap<String, Vec<usize>>,
     has_lock_keys: bool,
+    has_returns: bool,
     schema: Option<DataSchema>,
 }
 
@@ -122,7 +123,8 @@ impl Machine {
         }
         let mut transitions = states.iter().flat_map(|state| &state.transitions);
         let has_lock_keys = transitions.any(|transition| transition.concurrency.lock_key.is_some());
-        Self { initial, states, by_name, by_event, has_lock_keys, schema: None }
+        let has_returns = states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some());
+        Self { initial, states, by_name, by_event, has_lock_keys, has_returns, schema: None }
     }
 
     /// The same for data that has to be as `schema` says.
@@ -152,7 +154,7 @@ impl Machine {
 
     /// Whether a transition leads back.
     pub(crate) fn has_returns(&self) -> bool {
-        self.states.iter().flat_map(|state| &state.transitions).any(|way| way.back.is_some())
+        self.has_returns
     }
 
     /// Whether the path of a run of this version is known: releases before kept it only where there are ways back.

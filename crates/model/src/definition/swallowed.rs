@@ -7,9 +7,7 @@ use serde_saphyr::granit_parser::{Marker, Scanner, StrInput, TokenType};
 
 use super::Problem;
 use super::node::Place;
-
-/// Nobody reads more.
-const PROBLEMS_MAX: usize = 100;
+use crate::limits::PROBLEMS_MAX;
 
 /// The tags of YAML's own kinds, without their handle: they say how the text is read, and are obeyed.
 const OBEYED: &[&str] = &["str", "int", "float", "bool", "null", "map", "seq"];

@@ -7,7 +7,7 @@ use super::script::Script;
 use crate::Problem;
 use crate::definition::Place;
 use crate::expression::Expression;
-use crate::limits::{NAME_BYTES_MAX, STATES_MAX, TRANSITIONS_MAX};
+use crate::limits::{NAME_BYTES_MAX, PROBLEMS_MAX, STATES_MAX, TRANSITIONS_MAX};
 use crate::names::WorkflowName;
 
 /// States of one machine, those with others inside too: on one level it has to have fewer.
@@ -34,9 +34,6 @@ pub(super) struct Chart {
 
 /// Bytes of a transition's description.
 const DESCRIPTION_BYTES_MAX: usize = 2_048;
-
-/// Nobody reads more problems than that, nor more of what is lost.
-const PROBLEMS_MAX: usize = 100;
 
 /// A state, with or without states inside.
 #[derive(Default)]

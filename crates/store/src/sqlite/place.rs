@@ -69,7 +69,7 @@ const REPLACED: &str = ".replaced-";
 pub(super) const RESTORING: &str = ".restoring";
 
 /// Files that SQLite puts beside a file, and the file itself.
-pub(super) const OF_A_FILE: [&str; 4] = ["", "-journal", "-wal", "-shm"];
+const OF_A_FILE: [&str; 4] = ["", "-journal", "-wal", "-shm"];
 
 /// Under which name a restore at this time keeps the file that it replaces.
 pub(super) fn aside(path: &Path, now_ms: i64) -> PathBuf {

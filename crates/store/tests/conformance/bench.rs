@@ -103,16 +103,7 @@ pub(crate) fn key(id: &str) -> RecordKey {
 
 /// A list of that space.
 pub(crate) fn query(order: ListOrder) -> ListQuery {
-    ListQuery {
-        space: "things".into(),
-        primary: None,
-        secondary: None,
-        without_secondary: None,
-        contains: None,
-        order,
-        cursor: None,
-        limit: 50,
-    }
+    ListQuery::all("things", order, 50)
 }
 
 /// A change set in the making.

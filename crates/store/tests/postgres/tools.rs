@@ -115,16 +115,7 @@ pub(crate) async fn version(store: &PostgresStore, key: &RecordKey) -> i64 {
 
 /// A list of all records.
 pub(crate) fn query(order: ListOrder) -> ListQuery {
-    ListQuery {
-        space: "things".into(),
-        primary: None,
-        secondary: None,
-        without_secondary: None,
-        contains: None,
-        order,
-        cursor: None,
-        limit: 50,
-    }
+    ListQuery::all("things", order, 50)
 }
 
 /// Asks until the answer is yes.
